@@ -1,0 +1,143 @@
+"""Made-up names, and draws that are the same in every version of Python.
+
+Names are put together from short lists, so that a small byte-pair vocabulary covers each in a few tokens, while the
+combinations are far more than a world uses: 30,720 persons, 5,760 towns, 20,000 titles, 3,600 companies, 720 rivers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_FIRST_STARTS = "Tar Kel Osk Bren Mir Dav Sel Hal Jor Lin Ves Pol Rud Yan Cor Nim".split()
+_FIRST_ENDS = "in a o ek ia us el ora".split()
+_LAST_STARTS = (
+    "Vell Drem Brosk Karn Ostr Pell Quill Thorn Gand Hask Izz Jarr Lund Mord Nesk Orl Prav Rast Sturm Tolm Umb Wend "
+    "Yorr Zell"
+).split()
+_LAST_ENDS = "oso er ano wick ado iev olt ine by ush".split()
+_TOWN_STARTS = (
+    "Al Bar Cal Dun El Fen Gar Hel Il Kas Lor Mar Nor Ol Pen Rav Sal Tam Ul Var Wes Zan Bel Cas Dor Gil Hov Len Mol Ser"
+).split()
+_TOWN_MIDDLES = "a e i o u an en or ar el il um".split()
+_TOWN_ENDS = "ville ford holm stead gate mouth burg minster haven dale wold ness cross bury field port".split()
+_RIVER_STARTS = (
+    "Aur Bry Cly Dee Esk Fal Gry Hym Isk Jun Kry Loi Myt Nyl Ouz Pry Ryn Syl Tyv Ush Vys Wyl Xan Yar Zym Bou Doo Fou "
+    "Lou Mou"
+).split()
+_RIVER_ENDS = (
+    "ra na sa la va da ma ka ta ga lin rin sin min din tin ro no so lo vo do mo ko".split()
+)
+_FIRM_STARTS = "Acto Bexo Cindo Delco Exto Fabro Gelto Hydro Inko Jetto Kelvo Lumo Metro Nexo Opto Pano Quanto Roto".split()
+_FIRM_STARTS = [*_FIRM_STARTS, "Silvo", "Tecno"]
+_FIRM_MIDDLES = "dyn mat nor tex lan rex".split()
+_FIRM_ENDS = (
+    "Clocks Mills Motors Press Glass Lamps Foods Tools Cables Paper Steel Toys Boats Shoes Bells Bricks Carpets Drums "
+    "Engines Fabrics Gears Hats Inks Keys Locks Maps Nets Optics Paints Radios"
+).split()
+_ADJECTIVES = (
+    "Silent Golden Broken Hidden Crimson Distant Empty Frozen Gentle Hollow Iron Jagged Kindly Lonely Midnight Narrow "
+    "Open Painted Quiet Restless Silver Tender Unseen Velvet Wandering Yellow Ancient Bitter Careless Drifting Endless "
+    "Faithful Grey Humble Idle Joyful Last Marble Northern Olive Patient Ragged Secret Twisted Upper Vacant Winter "
+    "Young Amber Burning"
+).split()
+_NOUNS = (
+    "Harbour Garden Lantern Mountain Orchard Palace Quarry River Station Theatre Valley Window Bridge Candle Desert "
+    "Engine Forest Glacier Horizon Island Journey Kingdom Ladder Mirror Needle Ocean Pilgrim Question Railway Shadow "
+    "Tower Umbrella Violin Whistle Anchor Balcony Cathedral Diamond Envelope Feather Gallery Hunter Idol Jewel Kettle "
+    "Letter Meadow Nightfall Oath Parade Quilt Riddle Sailor Thunder Uniform Voyage Winter Arrow Beacon Carnival "
+    "Dancer Echo Falcon Guardian Hammer Inventor Judge Knight Legend Magician Nurse Oracle Painter Queen Rebel Stranger "
+    "Traveller Uncle Visitor Weaver Apprentice Banker Captain Doctor Emperor Farmer Ghost Hermit Imposter Juggler "
+    "Keeper Locksmith Miller Neighbour Outlaw Poet Rider Soldier Tailor Watchman"
+).split()
+_ADJECTIVE_TITLES = ("The {} {}", "A {} {}", "{} {}")
+_NOUN_TITLES = ("The {} and the {}", "{} Without {}")
+
+
+class Dice:
+    """Draws from a generator of its own, seeded by a hash of words.
+
+    Only ``random.Random.random`` is used, whose sequence Python guarantees; ``choice`` and ``shuffle`` have changed
+    between versions.
+    """
+
+    def __init__(self, *words: str) -> None:
+        """The same words give the same draws everywhere."""
+        digest = hashlib.sha256("/".join(words).encode()).digest()
+        self._random = random.Random(int.from_bytes(digest, "big"))
+
+    def chance(self, probability: float) -> bool:
+        """True with that probability."""
+        return self._random.random() < probability
+
+    def below(self, stop: int) -> int:
+        """A whole number in ``[0, stop)``."""
+        return int(self._random.random() * stop)
+
+    def choose(self, items: Sequence[T]) -> T:
+        """One of the items, each as likely."""
+        return items[self.below(len(items))]
+
+    def choose_weighted(self, weights: dict[T, float]) -> T:
+        """A key, as likely as its share of the weights."""
+        point = self._random.random() * sum(weights.values())
+        for item, weight in weights.items():
+            point -= weight
+            if point < 0:
+                return item
+        return item
+
+    def shuffled(self, items: Iterable[T]) -> list[T]:
+        """The items in a new order, every order as likely."""
+        out = list(items)
+        for last in range(len(out) - 1, 0, -1):
+            other = self.below(last + 1)
+            out[last], out[other] = out[other], out[last]
+        return out
+
+
+class Namer:
+    """Hands out names that it has not handed out before, and none of those excluded."""
+
+    def __init__(self, dice: Dice, exclude: Iterable[str] = ()) -> None:
+        """``exclude`` holds whole names, such as those of other worlds."""
+        self._dice = dice
+        self._taken = set(exclude)
+
+    def person(self) -> str:
+        """A first and a last name."""
+        return self._fresh((_FIRST_STARTS, _FIRST_ENDS, [" "], _LAST_STARTS, _LAST_ENDS))
+
+    def town(self) -> str:
+        """One word."""
+        return self._fresh((_TOWN_STARTS, _TOWN_MIDDLES, _TOWN_ENDS))
+
+    def river(self) -> str:
+        """One word, without an article."""
+        return self._fresh((_RIVER_STARTS, _RIVER_ENDS))
+
+    def company(self) -> str:
+        """A made-up word and the goods."""
+        return self._fresh((_FIRM_STARTS, _FIRM_MIDDLES, [" "], _FIRM_ENDS))
+
+    def title(self) -> str:
+        """The title of a film or a book: two words of meaning, no other title has the same two in that order."""
+        while True:
+            with_adjective = self._dice.chance(0.6)
+            first = self._dice.choose(_ADJECTIVES if with_adjective else _NOUNS)
+            second = self._dice.choose(_NOUNS)
+            titles = [form.format(first, second) for form in (_ADJECTIVE_TITLES if with_adjective else _NOUN_TITLES)]
+            if first != second and self._taken.isdisjoint(titles):
+                self._taken.update(titles)
+                return self._dice.choose(titles)
+
+    def _fresh(self, parts: Sequence[Sequence[str]]) -> str:
+        while True:
+            name = "".join(self._dice.choose(part) for part in parts)
+            if name not in self._taken:
+                self._taken.add(name)
+                return name
