@@ -1,7 +1,7 @@
 """A made-up world: persons, films, books, companies and towns, their facts, and the passages that tell them.
 
-The wording of the passages (here) and of the questions (``mini_hotpot``) share no words of meaning, so that a search for the
-words of a question does not find the passage with its answer.
+The wording of the passages (here) and of the questions (``mini_hotpot``) share no words of meaning, so that a search
+for the words of a question does not find the passage with its answer.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from agent_envs.data.names import Dice, Namer
 from agent_envs.data.records import Passage
+from agent_envs.errors import ConfigError
 
 
 class Kind(StrEnum):
@@ -24,9 +25,9 @@ class Kind(StrEnum):
     TOWN = "town"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Entity:
-    """One thing with a passage of its own.
+    """One thing with a passage of its own; equal only to itself.
 
     Attributes:
         name: the title of its passage; unique in its world.
@@ -60,7 +61,7 @@ _TRADES = {
     "director": ("film maker",),
     "composer": ("composer", "pianist"),
     "author": ("novelist", "poet"),
-    "founder": ("engineer", "merchant"),
+    "founder": ("builder", "merchant"),
     "mayor": ("lawyer", "teacher"),
 }
 _FIRST_YEARS = {Kind.PERSON: 1880, Kind.FILM: 1930, Kind.BOOK: 1930, Kind.COMPANY: 1900}
@@ -188,7 +189,7 @@ def build_world(dice: Dice, num_passages: int, exclude: frozenset[str] = frozens
         exclude: names that must not appear.
     """
     if num_passages < 30:
-        raise ValueError(f"a world needs 30 passages or more, got num_passages={num_passages}")
+        raise ConfigError(f"a world needs 30 passages or more, got num_passages={num_passages}")
     namer = Namer(dice, exclude)
     counts = {kind: max(2, round(share * num_passages)) for kind, share in SHARES.items()}
     counts[Kind.PERSON] += counts[Kind.PERSON] % 2  # persons come in couples

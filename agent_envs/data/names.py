@@ -1,7 +1,8 @@
 """Made-up names, and draws that are the same in every version of Python.
 
-Names are put together from short lists, so that a small byte-pair vocabulary covers each in a few tokens, while the
-combinations are far more than a world uses: 30,720 persons, 5,760 towns, 20,000 titles, 3,600 companies, 720 rivers.
+Names are put together from short lists, so that a small byte-pair vocabulary covers each in a few tokens, while there are
+far more combinations than a world uses: 30,720 persons, 5,760 towns, 14,900 pairs of title words, 3,600 companies and
+720 rivers.
 """
 
 from __future__ import annotations
@@ -13,48 +14,52 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_FIRST_STARTS = "Tar Kel Osk Bren Mir Dav Sel Hal Jor Lin Ves Pol Rud Yan Cor Nim".split()
-_FIRST_ENDS = "in a o ek ia us el ora".split()
-_LAST_STARTS = (
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_FIRST_STARTS = _words("Tar Kel Osk Bren Mir Dav Sel Hal Jor Lin Ves Pol Rud Yan Cor Nim")
+_FIRST_ENDS = _words("in a o ek ia us el ora")
+_LAST_STARTS = _words(
     "Vell Drem Brosk Karn Ostr Pell Quill Thorn Gand Hask Izz Jarr Lund Mord Nesk Orl Prav Rast Sturm Tolm Umb Wend "
     "Yorr Zell"
-).split()
-_LAST_ENDS = "oso er ano wick ado iev olt ine by ush".split()
-_TOWN_STARTS = (
+)
+_LAST_ENDS = _words("oso er ano wick ado iev olt ine by ush")
+_TOWN_STARTS = _words(
     "Al Bar Cal Dun El Fen Gar Hel Il Kas Lor Mar Nor Ol Pen Rav Sal Tam Ul Var Wes Zan Bel Cas Dor Gil Hov Len Mol Ser"
-).split()
-_TOWN_MIDDLES = "a e i o u an en or ar el il um".split()
-_TOWN_ENDS = "ville ford holm stead gate mouth burg minster haven dale wold ness cross bury field port".split()
-_RIVER_STARTS = (
+)
+_TOWN_MIDDLES = _words("a e i o u an en or ar el il um")
+_TOWN_ENDS = _words("ville ford holm stead gate mouth burg minster haven dale wold ness cross bury field port")
+_RIVER_STARTS = _words(
     "Aur Bry Cly Dee Esk Fal Gry Hym Isk Jun Kry Loi Myt Nyl Ouz Pry Ryn Syl Tyv Ush Vys Wyl Xan Yar Zym Bou Doo Fou "
     "Lou Mou"
-).split()
-_RIVER_ENDS = (
-    "ra na sa la va da ma ka ta ga lin rin sin min din tin ro no so lo vo do mo ko".split()
 )
-_FIRM_STARTS = "Acto Bexo Cindo Delco Exto Fabro Gelto Hydro Inko Jetto Kelvo Lumo Metro Nexo Opto Pano Quanto Roto".split()
-_FIRM_STARTS = [*_FIRM_STARTS, "Silvo", "Tecno"]
-_FIRM_MIDDLES = "dyn mat nor tex lan rex".split()
-_FIRM_ENDS = (
+_RIVER_ENDS = _words("ra na sa la va da ma ka ta ga lin rin sin min din tin ro no so lo vo do mo ko")
+_FIRM_STARTS = _words(
+    "Acto Bexo Cindo Delco Exto Fabro Gelto Hydro Inko Jetto Kelvo Lumo Metro Nexo Opto Pano Quanto Roto Silvo Tecno"
+)
+_FIRM_MIDDLES = _words("dyn mat nor tex lan rex")
+_FIRM_ENDS = _words(
     "Clocks Mills Motors Press Glass Lamps Foods Tools Cables Paper Steel Toys Boats Shoes Bells Bricks Carpets Drums "
     "Engines Fabrics Gears Hats Inks Keys Locks Maps Nets Optics Paints Radios"
-).split()
-_ADJECTIVES = (
+)
+_ADJECTIVES = _words(
     "Silent Golden Broken Hidden Crimson Distant Empty Frozen Gentle Hollow Iron Jagged Kindly Lonely Midnight Narrow "
     "Open Painted Quiet Restless Silver Tender Unseen Velvet Wandering Yellow Ancient Bitter Careless Drifting Endless "
-    "Faithful Grey Humble Idle Joyful Last Marble Northern Olive Patient Ragged Secret Twisted Upper Vacant Winter "
+    "Faithful Grey Humble Idle Joyful Last Marble Northern Olive Patient Ragged Secret Twisted Upper Vacant Wooden "
     "Young Amber Burning"
-).split()
-_NOUNS = (
+)
+_NOUNS = _words(
     "Harbour Garden Lantern Mountain Orchard Palace Quarry River Station Theatre Valley Window Bridge Candle Desert "
     "Engine Forest Glacier Horizon Island Journey Kingdom Ladder Mirror Needle Ocean Pilgrim Question Railway Shadow "
     "Tower Umbrella Violin Whistle Anchor Balcony Cathedral Diamond Envelope Feather Gallery Hunter Idol Jewel Kettle "
     "Letter Meadow Nightfall Oath Parade Quilt Riddle Sailor Thunder Uniform Voyage Winter Arrow Beacon Carnival "
-    "Dancer Echo Falcon Guardian Hammer Inventor Judge Knight Legend Magician Nurse Oracle Painter Queen Rebel Stranger "
-    "Traveller Uncle Visitor Weaver Apprentice Banker Captain Doctor Emperor Farmer Ghost Hermit Imposter Juggler "
+    "Dancer Echo Falcon Guardian Hammer Inventor Judge Knight Legend Magician Nurse Oracle Painter Queen Rebel "
+    "Stranger Traveller Uncle Visitor Weaver Apprentice Banker Captain Doctor Emperor Farmer Ghost Hermit Imposter Juggler "
     "Keeper Locksmith Miller Neighbour Outlaw Poet Rider Soldier Tailor Watchman"
-).split()
-_ADJECTIVE_TITLES = ("The {} {}", "A {} {}", "{} {}")
+)
+_ADJECTIVE_TITLES = ("The {} {}", "My {} {}", "{} {}")
 _NOUN_TITLES = ("The {} and the {}", "{} Without {}")
 
 
