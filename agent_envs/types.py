@@ -123,6 +123,7 @@ class Turn:
         index: 0 for the first turn.
         text: the policy's tokens decoded, without the end-of-turn token.
         answer: the final answer, or None.
+        answer_well_formed: there is exactly one answer and it isn't empty.
         calls: the tool calls in the order written, malformed ones included.
         results: one result per call, in the same order; empty where the episode ended before they ran.
         reward: what the environment gave for this turn.
@@ -134,6 +135,7 @@ class Turn:
     feedback_stop: int
     text: str
     answer: str | None = None
+    answer_well_formed: bool = False
     calls: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
     reward: float = 0.0

@@ -1,0 +1,226 @@
+"""Chat template to token ids, a message at a time: what the policy sampled is never rendered again.
+
+A template is rendered with *slots* (made-up words) in place of contents. The text between slots is the template's
+*glue*, trusted, encoded with control tokens on. Contents are encoded by themselves with control tokens off and put
+between. So a document cannot close a message, and a template that rewrites earlier turns (dropping their thoughts,
+say) has nothing to rewrite: only what follows the policy's turn is taken from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_envs.errors import ChatTemplateError
+from agent_envs.formats.base import ToolFormat
+from agent_envs.tokenizers import Tokenizer, ToolSchema
+from agent_envs.types import Message, Role
+
+CUT_MARK = " [...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """The environment's tokens after a turn. ``was_cut`` says that contents were shortened to fit."""
+
+    ids: list[int]
+    was_cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The glue around the contents of a feedback: ``glue[0] content[0] glue[1] ... content[n-1] glue[n]``."""
+
+    glue: tuple[tuple[int, ...], ...]
+
+    @property
+    def length(self) -> int:
+        return sum(len(piece) for piece in self.glue)
+
+
+class ChatRenderer:
+    """Renders the prompt and the feedback of one kind of episode."""
+
+    def __init__(self, tokenizer: Tokenizer, tool_format: ToolFormat, tools: Sequence[ToolSchema]) -> None:
+        """Looks at how the tokenizer's chat template behaves.
+
+        Raises:
+            ChatTemplateError: the template is missing, has no generation prompt, or cannot be driven turn by turn.
+        """
+        self._tokenizer = tokenizer
+        self._format = tool_format
+        self._tools = tuple(tools)
+        self._frames: dict[tuple[tuple[Role, ...], bool], _Frame] = {}
+        _require_generation_prompt(tokenizer)
+        self._system_role = _accepts(tokenizer, ("system", "user"), ())
+        self._template_knows_tools = _knows_tools(tokenizer, self._tools)
+        self._ends_turn = self._find_end_of_turn()
+        self.end_of_turn_ids = tokenizer.eos_ids | frozenset(self._ends_turn)
+
+    @property
+    def template_knows_tools(self) -> bool:
+        """True where the chat template lists tools and renders their results in its own way."""
+        return self._template_knows_tools
+
+    def prompt(self, system: str, user: str) -> list[int]:
+        """Ids of the whole prompt: system message (if any), tools, the user's message, generation prompt."""
+        if self._tools and not self._template_knows_tools:
+            system = "\n\n".join(part for part in (system, self._format.describe_tools(self._tools)) if part)
+        contents = [system, user] if system else [user]
+        roles: tuple[Role, ...] = ("system", "user") if system else ("user",)
+        if system and not self._system_role:
+            contents, roles = [f"{system}\n\n{user}"], ("user",)
+        text = self._tokenizer.render(_slots(roles), self._template_tools, generation_prompt=True)
+        pieces = _split(text, len(roles), self._tokenizer.name)
+        ids = self._tokenizer.encode(pieces[0])
+        for content, glue in zip(contents, pieces[1:], strict=True):
+            ids += self._tokenizer.encode_plain(content) + self._tokenizer.encode(glue)
+        return ids
+
+    def feedback(self, messages: Sequence[Message], last_sampled: int, max_content: int) -> Feedback:
+        """Ids that go from the end of the policy's turn to where its next one begins.
+
+        Args:
+            messages: what the environment says: tool results first, then at most one user message. Tool results are
+                shortened where they must be; a user message is never cut.
+            last_sampled: the last id of the turn; an end of turn that was sampled is not written again.
+            max_content: how many tokens the contents may take together, user message included.
+        """
+        frame = self._frame(messages, last_sampled)
+        contents = [self._tokenizer.encode_plain(message.content) for message in messages]
+        fitted = self._fit(contents, [message.role == "tool" for message in messages], max_content)
+        ids = list(frame.glue[0])
+        for content, glue in zip(fitted, frame.glue[1:], strict=True):
+            ids += content
+            ids += glue
+        return Feedback(ids, was_cut=fitted != contents)
+
+    def frame_length(self, messages: Sequence[Message], last_sampled: int) -> int:
+        """How many tokens of a feedback are glue."""
+        return self._frame(messages, last_sampled).length
+
+    @property
+    def _template_tools(self) -> tuple[ToolSchema, ...]:
+        return self._tools if self._template_knows_tools else ()
+
+    def _frame(self, messages: Sequence[Message], last_sampled: int) -> _Frame:
+        key = (tuple(message.role for message in messages), last_sampled in self._ends_turn)
+        if key not in self._frames:
+            self._frames[key] = self._make_frame(*key)
+        return self._frames[key]
+
+    def _make_frame(self, roles: tuple[Role, ...], end_was_sampled: bool) -> _Frame:
+        glue = self._glue_after_turn(roles)
+        if end_was_sampled:
+            end = self._tokenizer.token_text(next(iter(self._ends_turn)))
+            glue[0] = glue[0].partition(end)[2]
+        return _Frame(tuple(tuple(self._tokenizer.encode(piece)) for piece in glue))
+
+    def _glue_after_turn(self, roles: tuple[Role, ...]) -> list[str]:
+        """The template's text between contents, from the end of an assistant's turn on."""
+        if self._template_knows_tools:
+            slots = _slots(roles, first=2)
+            try:
+                return self._render_after_turn(slots, len(roles))
+            except ChatTemplateError:
+                pass  # knows tools, but not these roles in this order: put the results into a user message
+        text = "\n".join(
+            self._format.wrap_result(slot.content) if slot.role == "tool" else slot.content for slot in _slots(roles, first=2)
+        )
+        return self._render_after_turn([Message("user", text)], len(roles))
+
+    def _render_after_turn(self, messages: Sequence[Message], count: int) -> list[str]:
+        history = _slots(("user", "assistant"))
+        text = self._tokenizer.render([*history, *messages], self._template_tools, generation_prompt=True)
+        return _split(text, count + 2, self._tokenizer.name)[2:]
+
+    def _find_end_of_turn(self) -> tuple[int, ...]:
+        """The control token that the template writes after an assistant's turn, if it writes one."""
+        for token_id in self._tokenizer.encode(self._render_after_turn([Message("user", _slot(2))], 1)[0]):
+            if self._tokenizer.is_control(token_id):
+                return (token_id,)
+            if self._tokenizer.token_text(token_id).strip():
+                break
+        return ()
+
+    def _fit(self, contents: list[list[int]], may_cut: list[bool], max_content: int) -> list[list[int]]:
+        fixed = sum(len(content) for content, cut in zip(contents, may_cut, strict=True) if not cut)
+        lengths = [len(content) for content, cut in zip(contents, may_cut, strict=True) if cut]
+        shares = iter(_fair_shares(lengths, max(0, max_content - fixed)))
+        return [
+            self._cut(content, next(shares)) if cut else content for content, cut in zip(contents, may_cut, strict=True)
+        ]
+
+    def _cut(self, ids: list[int], length: int) -> list[int]:
+        """The first ids, ending in a mark, with no character cut in half."""
+        if len(ids) <= length:
+            return ids
+        mark = self._tokenizer.encode_plain(CUT_MARK)
+        kept = ids[: max(0, length - len(mark))]
+        while kept and self._tokenizer.decode(kept[-4:]).endswith("\ufffd"):
+            kept.pop()
+        return (kept + mark)[:length]
+
+
+def _fair_shares(lengths: Sequence[int], budget: int) -> list[int]:
+    """Splits a budget so that short contents are kept whole and long ones get equal parts."""
+    shares = [0] * len(lengths)
+    left = budget
+    by_length = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
+    for rank, i in enumerate(by_length):
+        shares[i] = min(lengths[i], left // (len(lengths) - rank))
+        left -= shares[i]
+    return shares
+
+
+def _slot(number: int) -> str:
+    return f"AgentSlot{number}Text"
+
+
+def _slots(roles: Sequence[Role], first: int = 0) -> list[Message]:
+    return [Message(role, _slot(number)) for number, role in enumerate(roles, start=first)]
+
+
+def _split(text: str, count: int, name: str) -> list[str]:
+    """The glue around ``count`` slots.
+
+    Raises:
+        ChatTemplateError: a slot is missing, repeated, or out of order.
+    """
+    pieces = []
+    for number in range(count):
+        before, found, text = text.partition(_slot(number))
+        if not found or _slot(number) in text:
+            raise ChatTemplateError(
+                f"the chat template of {name!r} drops, repeats or reorders messages, so it cannot be driven turn by turn"
+            )
+        pieces.append(before)
+    return [*pieces, text]
+
+
+def _accepts(tokenizer: Tokenizer, roles: Sequence[Role], tools: Sequence[ToolSchema]) -> bool:
+    try:
+        _split(tokenizer.render(_slots(roles), tools, generation_prompt=True), len(roles), tokenizer.name)
+    except ChatTemplateError:
+        return False
+    return True
+
+
+def _knows_tools(tokenizer: Tokenizer, tools: Sequence[ToolSchema]) -> bool:
+    """True where the template shows tools and takes their results."""
+    if not tools or not _accepts(tokenizer, ("user", "assistant", "tool"), tools):
+        return False
+    slots = _slots(("user",))
+    try:
+        return tokenizer.render(slots, tools, True) != tokenizer.render(slots, (), True)
+    except ChatTemplateError:
+        return False
+
+
+def _require_generation_prompt(tokenizer: Tokenizer) -> None:
+    slots = _slots(("user",))
+    if tokenizer.render(slots, (), True) == tokenizer.render(slots, (), False):
+        raise ChatTemplateError(
+            f"the chat template of {tokenizer.name!r} has no generation prompt (add_generation_prompt changes nothing), "
+            "so nothing tells the policy that its turn begins; add it to the template"
+        )

@@ -1,0 +1,51 @@
+"""How a model writes a call and an answer: what every tool format provides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from agent_envs.types import ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedTurn:
+    """What a turn's text says.
+
+    Attributes:
+        calls: in the order written; the unreadable ones carry an error.
+        answer: the final answer, stripped, or None where there is none.
+        answer_well_formed: True where there is exactly one answer and it isn't empty.
+    """
+
+    calls: tuple[ToolCall, ...]
+    answer: str | None
+    answer_well_formed: bool
+
+
+class ToolFormat(Protocol):
+    """Reads a policy's turn and writes what it needs to know. No method raises, whatever the text."""
+
+    name: str
+    closing_tags: tuple[str, ...]  # ASCII text that ends a turn as soon as the policy has written it
+
+    def parse(self, text: str) -> ParsedTurn:
+        """Reads one whole turn."""
+        ...
+
+    def describe_tools(self, schemas: Sequence[Mapping[str, Any]]) -> str:
+        """The tools and how to call them, for chat templates that don't know tools."""
+        ...
+
+    def wrap_result(self, content: str) -> str:
+        """A tool's result as text of a user message, for chat templates that don't know tools."""
+        ...
+
+    def write_call(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """A call as a policy would write it."""
+        ...
+
+    def write_answer(self, answer: str) -> str:
+        """A final answer as a policy would write it."""
+        ...

@@ -1,0 +1,52 @@
+"""Where a turn ends: an end-of-turn token, or a closing tag of the tool format spread over any number of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent_envs.tokenizers import Tokenizer
+
+
+class TurnEnds:
+    """Where turns end, for one tokenizer and format; shared by the episode and the samplers."""
+
+    def __init__(self, tokenizer: Tokenizer, end_ids: frozenset[int], closing_tags: Sequence[str]) -> None:
+        """Finds the ids that can possibly end a turn, so that all others cost one look-up."""
+        self._tokenizer = tokenizer
+        self._end_ids = end_ids
+        self.closing_tags = tuple(closing_tags)
+        last_characters = frozenset(tag[-1] for tag in closing_tags)
+        candidates = end_ids | (tokenizer.ids_containing(last_characters) if closing_tags else frozenset())
+        self.table: NDArray[np.bool_] = np.zeros(max(tokenizer.vocab_size, max(end_ids) + 1), np.bool_)
+        self.table[list(candidates)] = True
+        self._bytes = self.table.tobytes()
+        self._longest = max((len(tag) for tag in closing_tags), default=0)
+
+    @property
+    def end_ids(self) -> frozenset[int]:
+        """Ids that end a turn by themselves."""
+        return self._end_ids
+
+    def may_end(self, token_id: int) -> bool:
+        """False for ids that never end a turn; True ones need a look at what stands before."""
+        return token_id < len(self._bytes) and self._bytes[token_id] != 0
+
+    def ends(self, turn: Sequence[int] | NDArray[np.integer]) -> bool:
+        """True where the last id of a turn completes it."""
+        last = int(turn[-1])
+        if last in self._end_ids:
+            return True
+        if not self.closing_tags or not self.may_end(last):
+            return False
+        text = self._tokenizer.token_text(last)
+        before = ""
+        for token_id in reversed(turn[:-1]):
+            if len(before) >= self._longest:
+                break
+            before = self._tokenizer.token_text(int(token_id)) + before
+        whole = before + text
+        # Only an occurrence that ends inside the last token counts: earlier ones have ended the turn already.
+        return any(whole.rfind(tag) + len(tag) > len(before) for tag in self.closing_tags if tag in whole)
