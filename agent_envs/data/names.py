@@ -1,8 +1,8 @@
 """Made-up names, and draws that are the same in every version of Python.
 
-Names are put together from short lists, so that a small byte-pair vocabulary covers each in a few tokens, while there are
-far more combinations than a world uses: 30,720 persons, 5,760 towns, 14,900 pairs of title words, 3,600 companies and
-720 rivers.
+Names are put together from short lists, so that a small byte-pair vocabulary covers each in a few tokens, while there
+are far more combinations than a world uses: 30,720 persons, 5,760 towns, 14,900 pairs of title words, 3,600 companies
+and 720 rivers.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ _NOUNS = _words(
     "Tower Umbrella Violin Whistle Anchor Balcony Cathedral Diamond Envelope Feather Gallery Hunter Idol Jewel Kettle "
     "Letter Meadow Nightfall Oath Parade Quilt Riddle Sailor Thunder Uniform Voyage Winter Arrow Beacon Carnival "
     "Dancer Echo Falcon Guardian Hammer Inventor Judge Knight Legend Magician Nurse Oracle Painter Queen Rebel "
-    "Stranger Traveller Uncle Visitor Weaver Apprentice Banker Captain Doctor Emperor Farmer Ghost Hermit Imposter Juggler "
-    "Keeper Locksmith Miller Neighbour Outlaw Poet Rider Soldier Tailor Watchman"
+    "Stranger Traveller Uncle Visitor Weaver Apprentice Banker Captain Doctor Emperor Farmer Ghost Hermit Imposter "
+    "Juggler Keeper Locksmith Miller Neighbour Outlaw Poet Rider Soldier Tailor Watchman"
 )
 _ADJECTIVE_TITLES = ("The {} {}", "My {} {}", "{} {}")
 _NOUN_TITLES = ("The {} and the {}", "{} Without {}")
