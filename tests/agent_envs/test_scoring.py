@@ -1,0 +1,182 @@
+"""Scores worked out by hand, hostile texts, and what must hold for every pair of texts."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from agent_envs.scoring import exact_match, f1, format_reward, normalize_answer, paper_reward, support_recall
+
+texts = st.one_of(
+    st.text(max_size=40),
+    st.text(alphabet="abno yes.!'éß\u0301\n", max_size=20),
+    st.lists(st.sampled_from(["the", "a", "an", "yes", "no", "noanswer", "York", "New"]), max_size=6).map(" ".join),
+)
+
+
+def official_scores(prediction: str, answer: str) -> tuple[float, float]:
+    """EM and F1 by the published rules, written out on their own."""
+
+    def words(text: str) -> list[str]:
+        kept = "".join(c for c in text.lower() if c not in string.punctuation)
+        return re.sub(r"\b(a|an|the)\b", " ", kept).split()
+
+    left, right = words(prediction), words(answer)
+    em = float(left == right)
+    for one, other in ((left, right), (right, left)):
+        if " ".join(one) in ("yes", "no", "noanswer") and one != other:
+            return em, 0.0
+    common = sum((Counter(left) & Counter(right)).values())
+    return em, 2 * common / (len(left) + len(right)) if common else 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The Beatles!", "beatles"),
+        ("  a\tcat,  AN ox and the\u00a0dog ", "cat ox and dog"),
+        ("U.S.A.", "usa"),
+        ("theatre an-other", "theatre another"),
+        ("O'Neill's", "oneills"),
+        ("Cafe\u0301", "caf\u00e9"),
+        ("“Né”", "“né”"),
+        ("!!!", "!!!"),
+        ("The", "the"),
+        (" \n", ""),
+    ],
+)
+def test_normalisation(text: str, expected: str) -> None:
+    assert normalize_answer(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("prediction", "answers", "em", "f1_score"),
+    [
+        ("the Eiffel Tower", ["Eiffel tower."], 1.0, 1.0),
+        # 2 words of 3 against 2 of 2: p = 2/3, r = 1, F1 = 4/5
+        ("big Eiffel Tower", ["Eiffel Tower"], 0.0, 0.8),
+        # 1 of 2 against 1 of 4: p = 1/2, r = 1/4, F1 = 1/3
+        ("John Smith", ["Sir John Gielgud Junior"], 0.0, 1 / 3),
+        # repeated words count as often as both have them: 2 common, p = 2/3, r = 2/2
+        ("ha ha ha", ["ha ha"], 0.0, 0.8),
+        ("York New", ["New York"], 0.0, 1.0),
+        ("Paris", ["London"], 0.0, 0.0),
+        ("NYC", ["New York", "nyc", "New York City"], 1.0, 1.0),
+        ("New York State", ["Albany", "New York"], 0.0, 0.8),
+        # the official rule for closed answers
+        ("yes", ["Yes."], 1.0, 1.0),
+        ("no", ["yes"], 0.0, 0.0),
+        ("yes it is", ["yes"], 0.0, 0.0),
+        ("yes", ["yes it is"], 0.0, 0.0),
+        ("noanswer", ["noanswer given"], 0.0, 0.0),
+        ("I don't know", ["no"], 0.0, 0.0),
+        # nothing predicted, and texts of which normalisation leaves nothing
+        (None, ["Paris"], 0.0, 0.0),
+        ("", ["Paris"], 0.0, 0.0),
+        ("...", ["!!!"], 0.0, 0.0),
+        ("!!!", ["!!!"], 1.0, 1.0),
+        ("the", ["A"], 0.0, 0.0),
+        ("", [""], 0.0, 0.0),
+    ],
+)
+def test_scores_worked_out_by_hand(prediction: str | None, answers: list[str], em: float, f1_score: float) -> None:
+    assert exact_match(prediction, answers) == em
+    assert f1(prediction, answers) == pytest.approx(f1_score)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "\x00",
+        "\ud800",
+        "<answer>Paris</answer>",
+        "Paris, London, Rome",
+        "a " * 100_000,
+        "Pa\u200bris",
+        "🇫🇷",
+        "％s{}",
+        "Ｐaris",
+    ],
+)
+def test_hostile_texts_score_without_a_match(hostile: str) -> None:
+    assert exact_match(hostile, ["Paris"]) == 0.0
+    assert 0.0 <= f1(hostile, ["Paris"]) < 1.0
+
+
+def test_a_list_of_candidates_does_not_win() -> None:
+    # 1 of 3 words against 1 of 1
+    assert f1("Paris, London, Rome", ["Paris"]) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("score", [exact_match, f1])
+def test_accepted_answers_must_be_a_filled_sequence(score: type[exact_match]) -> None:
+    with pytest.raises(ValueError, match="at least one accepted answer"):
+        score("Paris", [])
+    with pytest.raises(TypeError, match="single string 'Paris'"):
+        score("Paris", "Paris")
+
+
+@given(texts, texts)
+def test_scores_are_symmetric_and_within_bounds(left: str, right: str) -> None:
+    em, f1_score = exact_match(left, [right]), f1(left, [right])
+    assert em in (0.0, 1.0)
+    assert em <= f1_score <= 1.0
+    assert exact_match(right, [left]) == em
+    assert f1(right, [left]) == pytest.approx(f1_score)
+
+
+@given(texts)
+def test_every_text_with_words_matches_itself_however_it_is_dressed(text: str) -> None:
+    assume(normalize_answer(text))
+    assert exact_match(text, [text]) == 1.0
+    assert f1(f"  {text}\n", [text]) == pytest.approx(1.0)
+    assert normalize_answer(normalize_answer(text)) == normalize_answer(text)
+
+
+@given(texts, st.lists(texts, min_size=1, max_size=4), texts)
+def test_one_more_accepted_answer_never_lowers_a_score(prediction: str, answers: list[str], more: str) -> None:
+    assert exact_match(prediction, [*answers, more]) >= exact_match(prediction, answers)
+    assert f1(prediction, [*answers, more]) >= f1(prediction, answers)
+
+
+words = st.lists(st.sampled_from(["the", "a", "yes", "no", "York", "New", "new", "x-y", "1,000"]), max_size=5).map(
+    " ".join
+)
+
+
+@given(words, words)
+def test_agrees_with_the_published_rules_where_words_are_left(left: str, right: str) -> None:
+    assume(all(re.sub(r"\b(a|the)\b", "", text).strip() for text in (left, right)))
+    em, f1_score = official_scores(left, right)
+    assert exact_match(left, [right]) == em
+    assert f1(left, [right]) == pytest.approx(f1_score)
+
+
+def test_support_recall_counts_each_gold_paragraph_once() -> None:
+    assert support_recall([], ["A", "B"]) == 0.0
+    assert support_recall(["A", "A", "C"], ["A", "B"]) == 0.5
+    assert support_recall(["B", "C", "A"], ("A", "B", "B")) == 1.0
+    assert support_recall(["a"], ["A"]) == 0.0
+    assert support_recall([], []) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("em", "answer_ok", "tool_ok", "reward"),
+    [
+        (1.0, True, True, 1.0),
+        (0.0, True, True, 0.0),
+        (1.0, False, True, -0.5),
+        (1.0, True, False, -0.5),
+        (0.0, True, False, -0.5),
+        (1.0, False, False, -1.0),
+    ],
+)
+def test_the_papers_reward(em: float, answer_ok: bool, tool_ok: bool, reward: float) -> None:
+    assert paper_reward(em, answer_format_ok=answer_ok, tool_format_ok=tool_ok) == reward
+    assert type(paper_reward(em, answer_ok, tool_ok)) is float
+    assert format_reward(answer_ok, tool_ok) == (answer_ok + tool_ok) / 2
