@@ -95,7 +95,7 @@ _SENTENCES: dict[Kind, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = {
             (
                 "{name} is a {year} motion picture directed by {director}.",
                 "{name}, directed by {director}, opened in {year}.",
-                "{director} directed {name}, which opened in {year}.",
+                "Directed by {director}, {name} opened in {year}.",
             ),
         ),
         (
@@ -113,7 +113,7 @@ _SENTENCES: dict[Kind, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = {
             (
                 "{name} is a {year} novel written by {author}.",
                 "{name}, written by {author}, appeared in {year}.",
-                "{author} wrote {name}, which appeared in {year}.",
+                "Written by {author}, {name} appeared in {year}.",
             ),
         ),
         (

@@ -15,9 +15,9 @@ from agent_envs.data.records import Question
 from agent_envs.errors import ConfigError
 
 PINNED = {
-    "train": "bb51ed3773c7bc2dcb6e6783ca47185eecde715dd4ebebc9745224c83e367539",
-    "validation": "3e8158d906fa6aa226cb6916bd6bda4dfef09d747be4c4259616e4b1b25c245c",
-    "test": "12b52ae0dc643afc97ac77f184f99b1d3f71ede3937272038e6c0df7a687801a",
+    "train": "750ec61943a6939eb5f96ee8227ff8ca5940abb6e4902046cf78f4b1904cadb1",
+    "validation": "a62d7c7015fac20d46f37f3004bf2c75b4aa43845b604dc2045c2b4dad9a64cd",
+    "test": "187a598e02cd6424f6002586c16087fcc22d054291faad0459bd3508b6db61b2",
 }
 
 
