@@ -1,0 +1,175 @@
+"""HotpotQA's own file format, and every set that shares it (2WikiMultihopQA's fields include HotpotQA's).
+
+A row has ``_id``, ``question``, ``answer``, ``type``, ``supporting_facts`` as ``[title, sentence index]`` pairs and
+``context`` as ``[title, [sentence, ...]]`` pairs. The distractor setting has ten paragraphs a question, the gold ones
+among them; in the fullwiki setting gold paragraphs may be missing. The copy on the Hugging Face Hub turns pairs into
+parallel lists (``{"title": [...], "sentences": [...]}``) and calls the id ``id``; rows of either layout are read.
+
+Data: Yang et al. 2018, CC BY-SA 4.0; not shipped with this project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_envs.data.records import Passage, Question
+from agent_envs.data.rows import Row, read_rows
+from agent_envs.errors import DataError, MissingExtraError
+
+HUB_NAME = "hotpotqa/hotpot_qa"
+
+
+@dataclass(frozen=True, slots=True)
+class _Paragraph:
+    title: str
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A checked row whose sentences are not joined yet."""
+
+    where: str
+    task_id: str
+    question: str
+    answer: str
+    kind: str
+    supporting_facts: tuple[tuple[str, int], ...]
+    paragraphs: tuple[_Paragraph, ...]
+
+
+def load_hotpotqa(dataset: str | Path, config: str = "distractor", split: str = "validation") -> tuple[Question, ...]:
+    """The questions of a file, or of a data set on the Hugging Face Hub.
+
+    Args:
+        dataset: a path; or ``owner/name`` on the Hub, where no such path exists and the name has no .json(l) suffix.
+        config: ``distractor`` or ``fullwiki``; used for the Hub only, since a file is of one setting.
+        split: ``train`` or ``validation``; used for the Hub only.
+
+    Raises:
+        DataError: the file or data set is missing, empty or malformed; the message names the row and the field.
+        MissingExtraError: the Hub is needed and ``datasets`` is not installed.
+    """
+    path = Path(dataset)
+    is_hub_name = str(dataset).count("/") == 1 and not str(dataset).startswith(("/", "."))
+    if is_hub_name and not path.exists() and path.suffix not in (".json", ".jsonl"):
+        return read_hub(str(dataset), config, split)
+    return read_hotpotqa(path)
+
+
+def read_hotpotqa(path: str | Path) -> tuple[Question, ...]:
+    """The questions of an official file: a JSON array or JSON Lines, distractor or fullwiki, in the file's order.
+
+    Raises:
+        DataError: the file is missing, empty or malformed; the message names the row and the field.
+    """
+    return parse_questions(read_rows(path), str(path))
+
+
+def read_hub(name: str = HUB_NAME, config: str = "distractor", split: str = "validation") -> tuple[Question, ...]:
+    """The questions of a data set on the Hugging Face Hub (or of a local folder that ``datasets`` can load).
+
+    Raises:
+        DataError: it cannot be loaded, is empty or malformed.
+        MissingExtraError: ``datasets`` is not installed.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise MissingExtraError(
+            f'reading {name!r} from the Hub needs datasets: pip install "agent-r1[train]" (or give the path of a file)'
+        ) from error
+    source = f"{name} ({config}, {split})"
+    try:
+        loaded = datasets.load_dataset(name, config, split=split)
+    except Exception as error:  # load_dataset raises anything from OSError to KeyError
+        reason = (str(error).splitlines() or [""])[0]
+        raise DataError(
+            f"{source}: expected the path of a file, or a data set on the Hub with this configuration and split; "
+            f"loading it failed with {type(error).__name__}: {reason}"
+        ) from error
+    return parse_questions((Row(f"{source}, row {n}", row) for n, row in enumerate(loaded, start=1)), source)
+
+
+def parse_questions(rows: Iterable[Row], source: str) -> tuple[Question, ...]:
+    """The questions of rows in either layout.
+
+    The official sentences carry the spaces between them, those of 2WikiMultihopQA and of made-up sets do not: where no
+    sentence of the set begins with a space, paragraphs are joined with one.
+
+    Raises:
+        DataError: there are no rows, a row is malformed, or two rows share an id.
+    """
+    drafts = [_draft(row) for row in rows]
+    if not drafts:
+        raise DataError(f"{source}: the set is empty; expected at least one question")
+    first: dict[str, str] = {}
+    for draft in drafts:
+        if draft.task_id in first:
+            raise DataError(f"{draft.where}: the id {draft.task_id!r} was used before, in {first[draft.task_id]}")
+        first[draft.task_id] = draft.where
+    separator = "" if any(sentence[:1].isspace() for sentence in _continuations(drafts)) else " "
+    return tuple(_question(draft, separator) for draft in drafts)
+
+
+def _continuations(drafts: Iterable[_Draft]) -> Iterator[str]:
+    return (text for draft in drafts for paragraph in draft.paragraphs for text in paragraph.sentences[1:])
+
+
+def _question(draft: _Draft, separator: str) -> Question:
+    return Question(
+        task_id=draft.task_id,
+        question=draft.question,
+        answers=(draft.answer,),
+        kind=draft.kind,
+        supporting_facts=draft.supporting_facts,
+        passages=tuple(Passage(p.title, separator.join(p.sentences).strip()) for p in draft.paragraphs),
+    )
+
+
+def _draft(row: Row) -> _Draft:
+    if "answer" not in row.fields:
+        raise DataError(
+            f"{row.where}: the field 'answer' is missing; a test file without gold answers cannot be scored"
+        )
+    return _Draft(
+        where=row.where,
+        task_id=row.text("_id" if "_id" in row.fields or "id" not in row.fields else "id"),
+        question=row.text("question").strip(),
+        answer=row.text("answer").strip(),
+        kind=row.text("type"),
+        supporting_facts=tuple(_supporting_facts(row)),
+        paragraphs=tuple(_paragraphs(row)),
+    )
+
+
+def _supporting_facts(row: Row) -> Iterator[tuple[str, int]]:
+    for place, (title, index) in _pairs(row, "supporting_facts", "sent_id"):
+        yield row.check_text(title, f"{place}[0]", blank=False), row.check_index(index, f"{place}[1]")
+
+
+def _paragraphs(row: Row) -> Iterator[_Paragraph]:
+    for place, (title, sentences) in _pairs(row, "context", "sentences"):
+        texts = row.check_list(sentences, f"{place}[1]")
+        yield _Paragraph(
+            row.check_text(title, f"{place}[0]", blank=False),
+            tuple(row.check_text(text, f"{place}[1][{i}]") for i, text in enumerate(texts)),
+        )
+
+
+def _pairs(row: Row, field: str, second: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """The pairs of a field in either layout, each with the place where the official layout has it."""
+    value = row.value(field)
+    if isinstance(value, Mapping):
+        columns = Row(f"{row.where}, field {field!r}", value)
+        titles, others = columns.items("title"), columns.items(second)
+        if len(titles) != len(others):
+            raise row.mistake(f"{field}.{second}", f"a list as long as that of the titles ({len(titles)})", others)
+        value = [list(pair) for pair in zip(titles, others, strict=True)]
+    for index, pair in enumerate(row.check_list(value, field)):
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise row.mistake(f"{field}[{index}]", f"a pair of a title and {second}", pair)
+        yield f"{field}[{index}]", (pair[0], pair[1])

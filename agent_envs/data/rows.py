@@ -1,0 +1,172 @@
+"""Rows of JSON files, read one by one, whose every complaint names the file, the row and the field.
+
+A file is a JSON array of objects or JSON Lines; its first character tells which. Rows of an array are counted from 1,
+those of JSON Lines by their line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent_envs.errors import DataError
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_DECODER = json.JSONDecoder()
+_JSON_NAMES = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A JSON object and where it stands, such as ``dev.json, row 3``."""
+
+    where: str
+    fields: Mapping[str, Any]
+
+    def value(self, field: str) -> Any:
+        """The field's value.
+
+        Raises:
+            DataError: the row lacks the field.
+        """
+        if field not in self.fields:
+            raise DataError(f"{self.where}: the field {field!r} is missing; found {', '.join(self.fields) or 'none'}")
+        return self.fields[field]
+
+    def text(self, field: str) -> str:
+        """The field's value, a text that is not blank.
+
+        Raises:
+            DataError: it is missing, no string, blank, or not valid Unicode.
+        """
+        return self.check_text(self.value(field), field, blank=False)
+
+    def items(self, field: str) -> list[Any]:
+        """The field's value, a list.
+
+        Raises:
+            DataError: it is missing or no list.
+        """
+        return self.check_list(self.value(field), field)
+
+    def check_list(self, value: Any, field: str) -> list[Any]:
+        """The value, if it is a list; ``field`` says where it stands in the row, such as ``context[2][1]``."""
+        if not isinstance(value, list):
+            raise self.mistake(field, "a list", value)
+        return value
+
+    def check_text(self, value: Any, field: str, *, blank: bool = True) -> str:
+        """The value, if it is a string of valid Unicode, and not blank unless ``blank`` allows it."""
+        if not isinstance(value, str) or not (blank or value.strip()):
+            raise self.mistake(field, "a string" if blank else "a string that is not blank", value)
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise self.mistake(field, "valid Unicode", value[error.start]) from error
+        return value
+
+    def check_index(self, value: Any, field: str) -> int:
+        """The value, if it is an integer >= 0."""
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise self.mistake(field, "an integer >= 0", value)
+        return value
+
+    def mistake(self, field: str, expected: str, found: Any) -> DataError:
+        """An error about a field of this row, for the caller to raise."""
+        return DataError(f"{self.where}: the field {field!r}: expected {expected}, found {_describe(found)}")
+
+
+def read_rows(path: str | Path) -> Iterator[Row]:
+    """The rows of a UTF-8 file; JSON Lines are streamed.
+
+    Raises:
+        DataError: the file cannot be read, is empty, is no UTF-8, or a row is no JSON object.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
+        if not start:
+            raise DataError(f"{path}: the file is empty; expected a JSON array or JSON Lines")
+        if start[:1] not in b"[{":
+            raise DataError(
+                f"{path}: expected a JSON array or JSON Lines in UTF-8, found a file that begins {start[:20]!r}"
+            )
+        yield from _array_rows(path) if start[:1] == b"[" else _line_rows(path)
+    except OSError as error:
+        raise DataError(f"{path}: expected a JSON file, but it cannot be read: {error.strerror or error}") from error
+
+
+def _line_rows(path: Path) -> Iterator[Row]:
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            where = f"{path}, line {number}"
+            line = _decoded(raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw, where)
+            if line.strip():
+                value, end = _parsed(line, _after_space(line, 0), where)
+                if line[end:].strip():
+                    raise DataError(f"{where}: expected one JSON object, found behind it {_rest(line, end)}")
+                yield _row(value, where)
+
+
+def _array_rows(path: Path) -> Iterator[Row]:
+    text = _decoded(path.read_bytes().removeprefix(b"\xef\xbb\xbf"), str(path))
+    position = text.index("[")
+    first = _after_space(text, position + 1)
+    if text.startswith("]", first):
+        position = first  # an empty array
+    number = 0
+    while text[position] != "]":
+        number += 1
+        where = f"{path}, row {number}"
+        value, end = _parsed(text, _after_space(text, position + 1), where)
+        yield _row(value, where)
+        position = _after_space(text, end)
+        if text[position : position + 1] not in (",", "]"):
+            raise DataError(f"{where}: expected a comma or the array's end behind it, found {_rest(text, position)}")
+    if text[position + 1 :].strip():
+        raise DataError(f"{path}: expected nothing behind the JSON array, found {_rest(text, position + 1)}")
+
+
+def _after_space(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return match.end() if match else position
+
+
+def _decoded(raw: bytes, where: str) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        place = where if ", line " in where else f"{where}, line {line}"
+        raise DataError(f"{place}: expected UTF-8, found the byte {raw[error.start]:#04x}; convert the file") from error
+
+
+def _parsed(text: str, position: int, where: str) -> tuple[Any, int]:
+    try:
+        return _DECODER.raw_decode(text, position)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{where}: broken JSON, {error.msg.lower()}: found {_rest(text, error.pos)}") from error
+    except (RecursionError, ValueError) as error:  # nested too deeply, or an integer of thousands of digits
+        raise DataError(f"{where}: the JSON cannot be read: {error}") from error
+
+
+def _row(value: Any, where: str) -> Row:
+    if not isinstance(value, dict):
+        raise DataError(f"{where}: expected an object, found {_describe(value)}")
+    return Row(where, value)
+
+
+def _rest(text: str, position: int) -> str:
+    rest = text[position : position + 50].strip()
+    return _describe(rest) if rest else "the end of the text"
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, str):
+        return f"the string {value[:40] + '...' if len(value) > 40 else value!r}"
+    return _JSON_NAMES.get(type(value)) or f"the number {str(value)[:40]}"
