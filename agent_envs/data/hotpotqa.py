@@ -41,25 +41,6 @@ class _Draft:
     paragraphs: tuple[_Paragraph, ...]
 
 
-def load_hotpotqa(dataset: str | Path, config: str = "distractor", split: str = "validation") -> tuple[Question, ...]:
-    """The questions of a file, or of a data set on the Hugging Face Hub.
-
-    Args:
-        dataset: a path; or ``owner/name`` on the Hub, where no such path exists and the name has no .json(l) suffix.
-        config: ``distractor`` or ``fullwiki``; used for the Hub only, since a file is of one setting.
-        split: ``train`` or ``validation``; used for the Hub only.
-
-    Raises:
-        DataError: the file or data set is missing, empty or malformed; the message names the row and the field.
-        MissingExtraError: the Hub is needed and ``datasets`` is not installed.
-    """
-    path = Path(dataset)
-    is_hub_name = str(dataset).count("/") == 1 and not str(dataset).startswith(("/", "."))
-    if is_hub_name and not path.exists() and path.suffix not in (".json", ".jsonl"):
-        return read_hub(str(dataset), config, split)
-    return read_hotpotqa(path)
-
-
 def read_hotpotqa(path: str | Path) -> tuple[Question, ...]:
     """The questions of an official file: a JSON array or JSON Lines, distractor or fullwiki, in the file's order.
 
@@ -92,6 +73,20 @@ def read_hub(name: str = HUB_NAME, config: str = "distractor", split: str = "val
             f"loading it failed with {type(error).__name__}: {reason}"
         ) from error
     return parse_questions((Row(f"{source}, row {n}", row) for n, row in enumerate(loaded, start=1)), source)
+
+
+def read_corpus(path: str | Path) -> tuple[Passage, ...]:
+    """The passages of a JSON Lines file (or a JSON array) with the fields ``title`` and ``text``, each once, in order.
+
+    Raises:
+        DataError: the file is missing, empty or malformed; the message names the row and the field.
+    """
+    passages = tuple(
+        dict.fromkeys(Passage(row.text("title"), row.check_text(row.value("text"), "text")) for row in read_rows(path))
+    )
+    if not passages:
+        raise DataError(f"{path}: the corpus is empty; expected at least one passage with a title and a text")
+    return passages
 
 
 def parse_questions(rows: Iterable[Row], source: str) -> tuple[Question, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent_envs.data.hotpotqa import load_hotpotqa, read_hotpotqa, read_hub
+from agent_envs.data.hotpotqa import read_corpus, read_hotpotqa, read_hub
 from agent_envs.data.records import Passage, Question
 from agent_envs.errors import DataError, MissingExtraError
 
@@ -76,7 +76,7 @@ def test_an_array_and_lines_give_the_same_questions(tmp_path: Path) -> None:
     assert questions[0] == EXPECTED
     assert [question.task_id for question in questions] == ["q1", "q2"]
     assert questions[0].gold_titles == ("Ashes", "Ada Roe")
-    assert read_hotpotqa(str(lines)) == questions == load_hotpotqa(str(lines))
+    assert read_hotpotqa(str(lines)) == questions
 
 
 def test_the_layout_of_the_hub_gives_the_same_questions(tmp_path: Path) -> None:
@@ -138,17 +138,16 @@ def test_an_empty_set_and_a_missing_file_are_errors(tmp_path: Path) -> None:
     (tmp_path / "set.json").write_text("[]", encoding="utf-8")
     with pytest.raises(DataError, match=r"set\.json: the set is empty; expected at least one question"):
         read_hotpotqa(tmp_path / "set.json")
-    for name in (tmp_path / "absent.json", "data/absent.json", "./data/absent"):
-        with pytest.raises(DataError, match=r"absent.*No such file"):
-            load_hotpotqa(name)
+    with pytest.raises(DataError, match=r"absent\.json: expected a JSON file, but it cannot be read: No such file"):
+        read_hotpotqa(tmp_path / "absent.json")
     with pytest.raises(DataError, match="Is a directory"):
-        load_hotpotqa(tmp_path)
+        read_hotpotqa(tmp_path)
 
 
 def test_the_hub_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(MissingExtraError, match=r"needs datasets: pip install \"agent-r1\[train\]\""):
-        load_hotpotqa("hotpotqa/hotpot_qa")
+        read_hub()
 
 
 @pytest.fixture
@@ -197,3 +196,33 @@ def test_a_real_paragraph_reads_as_in_wikipedia(real_samples: Path) -> None:
     passages = {p for q in read_hotpotqa(real_samples / "hotpotqa_dev_distractor.jsonl") for p in q.passages}
     text = next(passage.text for passage in passages if passage.title == "Sheila Sim")
     assert "was an English film and theatre actress. She was the wife of the actor" in text
+
+
+def test_a_corpus_file_is_read_in_order_and_each_passage_once(tmp_path: Path) -> None:
+    rows = [{"title": "B", "text": "é"}, {"title": "A", "text": ""}, {"title": "B", "text": "é", "id": 3}]
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    assert read_corpus(path) == (Passage("B", "é"), Passage("A", ""))
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("", "the file is empty"),
+        ("[]", "the corpus is empty"),
+        ('{"title": "A", "text": "x"}\n{"title": "A"}', "line 2: the field 'text' is missing; found title"),
+        ('{"title": "A", "text": 1}', "line 1: the field 'text': expected a string, found the number 1"),
+        ('{"title": "", "text": "x"}', "line 1: the field 'title': expected a string that is not blank"),
+    ],
+)
+def test_a_broken_corpus_file_is_named_with_row_and_field(tmp_path: Path, content: str, complaint: str) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=rf"corpus\.jsonl.*{complaint}"):
+        read_corpus(path)
+
+
+def test_a_real_corpus(real_samples: Path) -> None:
+    corpus = read_corpus(real_samples / "2wikimultihopqa_corpus.jsonl")
+    assert corpus[0].title == "Teutberga"
+    assert len(corpus) == len(set(corpus)) > 6_000

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_envs.data.hotpotqa import read_corpus
 from agent_envs.data.records import Passage
 from agent_envs.errors import ConfigError, DataError, UnknownNameError
 from agent_envs.retrieval import RETRIEVERS
 from agent_envs.retrieval.bm25 import Bm25Retriever, search_words
-from agent_envs.retrieval.corpus import read_corpus
 
 CORPUS = (
     Passage("Ada Roe", "Ada Roe is a writer. Roe was born in Élan."),
