@@ -56,6 +56,7 @@ class ChatRenderer:
         self._template_knows_tools = _knows_tools(tokenizer, self._tools)
         self._ends_turn = self._find_end_of_turn()
         self.end_of_turn_ids = tokenizer.eos_ids | frozenset(self._ends_turn)
+        self.end_of_turn_id = next(iter(self._ends_turn or tokenizer.eos_ids))
 
     @property
     def template_knows_tools(self) -> bool:

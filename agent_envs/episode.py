@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -89,6 +90,7 @@ class EpisodeCore(Generic[ItemT]):
         self.ask_final_answer = ask_final_answer
         self.renderer, self.turn_ends = _shared_parts(tokenizer, tool_format, tuple(task.tools))
         self._executor = ToolExecutor(task.tools)
+        self._tag_pattern = re.compile("(" + "|".join(re.escape(tag) for tag in tool_format.tags) + ")")
         self._item: ItemT | None = None
         self._reason: StopReason | None = None
         self._begin(None, -1, None)
@@ -156,6 +158,22 @@ class EpisodeCore(Generic[ItemT]):
         if self.pending is not None:
             self.resolve(self._executor.run(self.pending))
         return FeedResult(0, self._take_reward(), turn_ended=True)
+
+    def turn_length(self, ids: Sequence[int]) -> int:
+        """How many of these ids the present turn would take, budgets aside. Changes nothing."""
+        return self._find_end(np.asarray(ids, dtype=np.int64))[0]
+
+    def encode_turn(self, text: str) -> list[int]:
+        """A turn written as text, as the policy would have sampled it: the format's tags whole, the end included."""
+        ids: list[int] = []
+        for piece in self._tag_pattern.split(text):
+            ids += self.tokenizer.encode(piece) if piece in self.format.tags else self.tokenizer.encode_plain(piece)
+        ended = bool(ids) and self.turn_ends.ends(ids)
+        return ids if ended else [*ids, self.renderer.end_of_turn_id]
+
+    def note(self, kind: EventKind, detail: str) -> None:
+        """Adds an event to the present turn."""
+        self._events.append(Event(kind, len(self._turns), detail))
 
     # The two halves of ``feed``, for drivers that run the tools of many episodes together
 
@@ -361,7 +379,7 @@ class EpisodeCore(Generic[ItemT]):
             self._events.append(Event(EventKind.ANSWER, index, parsed.answer))
             self._close_turn(ended, (), StopReason.ANSWERED)
             return
-        if not calls and parsed.answer is None:
+        if not calls:
             self._events.append(Event(EventKind.NO_ACTION, index))
         if cut_short is None and index + 1 >= self.budgets.max_turns:
             cut_short = StopReason.MAX_TURNS

@@ -28,6 +28,7 @@ class ToolFormat(Protocol):
     """Reads a policy's turn and writes what it needs to know. No method raises, whatever the text."""
 
     name: str
+    tags: tuple[str, ...]  # what a tokenizer may know as single tokens
     closing_tags: tuple[str, ...]  # ASCII text that ends a turn as soon as the policy has written it
 
     def parse(self, text: str) -> ParsedTurn:

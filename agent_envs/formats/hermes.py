@@ -27,6 +27,7 @@ class HermesFormat:
     """JSON calls in ``<tool_call>`` tags, answers in ``<answer>`` tags."""
 
     name = "hermes"
+    tags = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<answer>", "</answer>")
     closing_tags = ("</answer>",)
 
     def parse(self, text: str) -> ParsedTurn:

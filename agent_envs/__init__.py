@@ -1,0 +1,1 @@
+"""LLM-agent tasks as Gymnasium environments."""

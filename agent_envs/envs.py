@@ -1,0 +1,219 @@
+"""The Gymnasium faces of an episode: one token per step, or one turn per step."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from agent_envs.episode import EpisodeCore, FeedResult
+from agent_envs.errors import ConfigError, InvalidActionError
+from agent_envs.render import transcript
+from agent_envs.spaces import TokenRun, TurnText, UnicodeText
+from agent_envs.tasks.base import Task
+from agent_envs.types import Episode, EventKind, Turn
+
+ObsT = TypeVar("ObsT")
+ActT = TypeVar("ActT")
+
+_BY_WEIGHT = (
+    EventKind.TOOL_FAILURE,
+    EventKind.ANSWER,
+    EventKind.CALL,
+    EventKind.MALFORMED_CALL,
+    EventKind.UNKNOWN_TOOL,
+    EventKind.INVALID_ARGUMENTS,
+    EventKind.NO_ACTION,
+)
+_MAX_TEXT = 2**24  # characters: more than any context holds
+
+
+class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT]):
+    """What both levels share. Learners read ``core`` and ``episode``; they never need the observations.
+
+    Attributes:
+        core: the episode being played, token by token.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"]}  # type: ignore[misc]
+
+    def __init__(self, core: EpisodeCore[Any], render_mode: str | None = None) -> None:
+        """Takes a core that is this environment's own.
+
+        Raises:
+            ConfigError: an unknown render mode.
+        """
+        if render_mode not in (None, "ansi"):
+            raise ConfigError(f'render_mode is None or "ansi", not {render_mode!r}')
+        self.core = core
+        self.render_mode = render_mode
+
+    @property
+    def episode(self) -> Episode:
+        """The record of the current episode, frozen."""
+        return self.core.snapshot()
+
+    @property
+    def task(self) -> Task[Any]:
+        """The task with its items."""
+        return self.core.task
+
+    def render(self) -> str | None:  # type: ignore[override]
+        """The episode so far as coloured text, in render mode ``ansi``."""
+        return transcript(self.core.snapshot(), self.core.tokenizer) if self.render_mode == "ansi" else None
+
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Chooses the item and begins its episode; gives the info of ``reset``."""
+        options = dict(options or {})
+        task_id = options.pop("task_id", None)
+        if options:
+            raise ConfigError(f'unknown reset options {sorted(options)}; the only one is "task_id"')
+        if task_id is None:
+            # The generator's raw stream is the same in every version of numpy; its derived draws are not promised to be.
+            index = int(self.np_random.bit_generator.random_raw()) % len(self.task)
+        else:
+            index = self.task.index_of(task_id)
+        self.core.reset(index, seed)
+        return {"task_id": self.task.task_ids()[index], "messages": self._messages()}
+
+    def _messages(self) -> list[dict[str, str]]:
+        return [{"role": message.role, "content": message.content} for message in self.core.messages]
+
+    def _flags(self) -> tuple[bool, bool]:
+        reason = self.core.reason
+        return (False, False) if reason is None else (reason.terminated, not reason.terminated)
+
+    def _turn_info(self) -> dict[str, Any]:
+        """What happened at the end of a turn, as plain data of the same types every time."""
+        turn = self.core.turns[-1]
+        kinds = [event.kind for event in self.core.events if event.turn == turn.index]
+        return {
+            "event": str(_main_event(kinds)),
+            "events": [str(kind) for kind in kinds],
+            "reason": str(self.core.reason or ""),
+            "turn": turn.index,
+            "tool_calls": _plain_calls(turn),
+            "messages": self._messages(),
+            "metrics": self.core.metrics,
+        }
+
+
+class TokenEnv(AgentEnv[Any, int]):
+    """One token per step: the paper's MDP, fully observed.
+
+    Observation: ``{"tokens": int32 [max_context], "length": int}``, the whole context with zeros behind it; with
+    ``observation="delta"`` an int32 vector of the tokens that came since the last step (the action included).
+    Action: a token id, 0 <= id < vocab_size. Reward: the task's, on the step that ends a turn; 0 on the others.
+    """
+
+    def __init__(self, core: EpisodeCore[Any], observation: str = "full", render_mode: str | None = None) -> None:
+        """``observation`` is "full" or "delta"."""
+        super().__init__(core, render_mode)
+        if observation not in ("full", "delta"):
+            raise ConfigError(f'observation is "full" or "delta", not {observation!r}')
+        self._delta = observation == "delta"
+        self._vocab_size, capacity = core.tokenizer.vocab_size, core.budgets.max_context
+        self.action_space = spaces.Discrete(self._vocab_size)
+        if self._delta:
+            self.observation_space = TokenRun(self._vocab_size, capacity)
+        else:
+            tokens = spaces.Box(0, self._vocab_size - 1, (capacity,), np.int32)
+            self.observation_space = spaces.Dict({"tokens": tokens, "length": spaces.Discrete(capacity + 1)})
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begins an episode: on the item that the seed gives, or on ``options={"task_id": ...}``."""
+        super().reset(seed=seed)
+        info = self._begin(seed, options)
+        return self._observe(0), info
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Appends one token; the environment answers if it completes the turn.
+
+        Raises:
+            InvalidActionError: the action is no id of the vocabulary.
+            EpisodeOverError: the episode is over, or hasn't begun.
+        """
+        before = self.core.length
+        result = self.core.feed_one(self._check(action))
+        terminated, truncated = self._flags()
+        info = self._turn_info() if result.turn_ended else {}
+        return self._observe(before), result.reward, terminated, truncated, info
+
+    def _check(self, action: int) -> int:
+        try:
+            token_id = operator.index(action)
+        except TypeError as error:
+            raise InvalidActionError(f"an action is one token id, not {action!r}") from error
+        if not 0 <= token_id < self._vocab_size:
+            raise InvalidActionError(f"the token id {token_id} is outside the vocabulary of {self._vocab_size}")
+        return token_id
+
+    def _observe(self, before: int) -> Any:
+        if self._delta:
+            return self.core.context[before:].copy()
+        return {"tokens": self.core.padded_context, "length": np.int64(self.core.length)}
+
+
+class TurnEnv(AgentEnv[str, "str | Sequence[int]"]):
+    """One turn per step.
+
+    Observation: the text that the policy sees anew: the whole prompt after ``reset``, then each feedback.
+    Action: the turn's text, or its token ids as sampled. Reward: the task's, for the turn.
+    """
+
+    def __init__(self, core: EpisodeCore[Any], render_mode: str | None = None) -> None:
+        """Takes a core that is this environment's own."""
+        super().__init__(core, render_mode)
+        self.action_space = TurnText(max_length=_MAX_TEXT)
+        self.observation_space = UnicodeText(max_length=_MAX_TEXT)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Begins an episode: on the item that the seed gives, or on ``options={"task_id": ...}``."""
+        super().reset(seed=seed)
+        info = self._begin(seed, options)
+        return self._text(0), info
+
+    def step(self, action: str | Sequence[int]) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Plays one turn. Text after the end of the turn is dropped and noted; surplus ids are an error.
+
+        Raises:
+            InvalidActionError: the action is empty, of another type, or has ids after the end of the turn.
+            EpisodeOverError: the episode is over, or hasn't begun.
+        """
+        if self.core.done:
+            self.core.end_turn()  # raises: the episode is over
+        if not self.action_space.contains(action):
+            raise InvalidActionError("an action is a turn's text, or a non-empty sequence of token ids >= 0")
+        ids = self.core.encode_turn(action) if isinstance(action, str) else [int(token_id) for token_id in action]
+        length = self.core.turn_length(ids)
+        if length < min(len(ids), self.core.max_new_tokens):
+            if not isinstance(action, str):
+                raise InvalidActionError(f"the turn ends at id {length - 1} of the action, but {len(ids)} ids came")
+            self.core.note(EventKind.TEXT_DROPPED, f"{len(ids) - length} tokens after the end of the turn")
+        result = self._play(ids)
+        terminated, truncated = self._flags()
+        return self._text(self.core.turns[-1].stop), result.reward, terminated, truncated, self._turn_info()
+
+    def _play(self, ids: Sequence[int]) -> FeedResult:
+        result = self.core.feed(ids)
+        return result if result.turn_ended else self.core.end_turn()
+
+    def _text(self, start: int) -> str:
+        return self.core.tokenizer.decode(self.core.context[start:].tolist())
+
+
+def _main_event(kinds: Sequence[EventKind]) -> EventKind:
+    """The one event that says most about a turn: every turn has an answer, a call or none of both."""
+    return next(kind for kind in _BY_WEIGHT if kind in kinds)
+
+
+def _plain_calls(turn: Turn) -> list[dict[str, Any]]:
+    results = [result.content for result in turn.results] or [""] * len(turn.calls)
+    return [
+        {"name": call.name, "arguments": dict(call.arguments), "error": call.error or "", "result": result}
+        for call, result in zip(turn.calls, results, strict=True)
+    ]

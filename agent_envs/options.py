@@ -1,0 +1,122 @@
+"""The keyword arguments of ``gym.make``, checked: plain data, so that an environment's spec survives JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from agent_envs.errors import ConfigError
+
+OptionsT = TypeVar("OptionsT")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EpisodeOptions:
+    """What every environment takes.
+
+    Attributes:
+        level: "token" (one token per step) or "turn" (one turn per step).
+        tokenizer: "byte" (embedded), or a Hugging Face tokenizer by folder or name.
+        tool_format: how the policy writes calls and answers: "hermes".
+        max_turns: turns of the policy, >= 1.
+        max_turn_tokens: tokens of one turn of the policy, >= 1.
+        max_observation_tokens: tokens of the contents that the environment writes after one turn, >= 1.
+        max_context: tokens of the whole context, prompt included.
+        observation: of the token level: "full" (the whole context, padded) or "delta" (only the new tokens).
+        ask_final_answer: tell the policy before its last turn that it is the last.
+    """
+
+    level: str = "token"
+    tokenizer: str = "byte"
+    tool_format: str = "hermes"
+    max_turns: int = 6
+    max_turn_tokens: int = 512
+    max_observation_tokens: int = 1024
+    max_context: int = 8192
+    observation: str = "full"
+    ask_final_answer: bool = True
+
+    def __post_init__(self) -> None:
+        """Checks the choices.
+
+        Raises:
+            ConfigError: a value is not allowed, or two contradict each other.
+        """
+        require_choice("level", self.level, ("token", "turn"))
+        require_choice("observation", self.observation, ("full", "delta"))
+        if self.level == "turn" and self.observation != "full":
+            raise ConfigError('observation="delta" belongs to level="token"; at the turn level each text is new anyway')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Option:
+    """One keyword argument, for help texts."""
+
+    name: str
+    default: Any
+    help: str
+
+
+def read_options(kinds: tuple[type[Any], ...], given: Mapping[str, Any], what: str) -> tuple[Any, ...]:
+    """Sorts keyword arguments into dataclasses of options.
+
+    Args:
+        kinds: dataclasses with distinct fields.
+        given: the arguments as they came.
+        what: the environment's id, for messages.
+
+    Raises:
+        ConfigError: an argument that no dataclass knows (the message lists the known ones), of another type than its
+            default, or not allowed.
+    """
+    known = {field.name for kind in kinds for field in dataclasses.fields(kind)}
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise ConfigError(f"{what} has no option {name!r}; it takes {', '.join(sorted(known))}.{hint}")
+    read = []
+    for kind in kinds:
+        values = {f.name: _typed(f, given[f.name], what) for f in dataclasses.fields(kind) if f.name in given}
+        read.append(kind(**values))
+    return tuple(read)
+
+
+def describe_options(kind: type[Any]) -> list[Option]:
+    """The fields of a dataclass of options with what its docstring says of them."""
+    notes = _attribute_notes(kind.__doc__ or "")
+    return [Option(field.name, field.default, notes.get(field.name, "")) for field in dataclasses.fields(kind)]
+
+
+def require_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Refuses a value that is none of the allowed ones.
+
+    Raises:
+        ConfigError: with the allowed values.
+    """
+    if value not in allowed:
+        raise ConfigError(f"{name} is one of {', '.join(repr(choice) for choice in allowed)}, not {value!r}")
+
+
+def _typed(field: dataclasses.Field[Any], value: Any, what: str) -> Any:
+    """The value, if it is of its default's type; options that default to None take text."""
+    wanted = str if field.default is None else type(field.default)
+    allowed = value is None and field.default is None
+    if not allowed and (not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool)):
+        raise ConfigError(f"{what}: the option {field.name!r} is a {wanted.__name__}, not {value!r}")
+    return value
+
+
+def _attribute_notes(doc: str) -> dict[str, str]:
+    notes: dict[str, str] = {}
+    current = ""
+    for line in doc.partition("Attributes:")[2].splitlines():
+        head, colon, rest = line.strip().partition(": ")
+        if colon and head.isidentifier() and line.startswith("        ") and not line.startswith("         "):
+            current = head
+            notes[current] = rest
+        elif current and line.strip():
+            notes[current] += f" {line.strip()}"
+    return notes

@@ -1,0 +1,52 @@
+"""The environments' ids, and how one is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+
+from agent_envs.budgets import Budgets
+from agent_envs.envs import AgentEnv, TokenEnv, TurnEnv
+from agent_envs.episode import EpisodeCore
+from agent_envs.formats import FORMATS
+from agent_envs.options import EpisodeOptions, read_options
+from agent_envs.tasks.catalogue import TASKS
+from agent_envs.tokenizers import load_tokenizer
+
+
+def make_env(task: str, render_mode: str | None = None, **options: Any) -> AgentEnv[Any, Any]:
+    """Makes an environment; ``gym.make`` calls this.
+
+    Args:
+        task: a name of ``TASKS``.
+        render_mode: None or "ansi".
+        options: the fields of ``EpisodeOptions`` and of the task's own options.
+
+    Raises:
+        ConfigError: an option is unknown, of the wrong type, out of range, or contradicts another.
+        DataError: the data cannot be read.
+        TokenizerError: the tokenizer cannot be loaded, or cannot serve.
+    """
+    entry = TASKS.get(task)
+    common, own = read_options((EpisodeOptions, entry.options), options, entry.env_id)
+    core = make_core(task, common, own)
+    if common.level == "turn":
+        return TurnEnv(core, render_mode)
+    return TokenEnv(core, common.observation, render_mode)
+
+
+def make_core(task: str, common: EpisodeOptions, own: Any) -> EpisodeCore[Any]:
+    """An episode core without Gymnasium, for loops of one's own."""
+    entry = TASKS.get(task)
+    budgets = Budgets(common.max_turns, common.max_turn_tokens, common.max_observation_tokens, common.max_context)
+    tool_format, tokenizer = FORMATS.get(common.tool_format), load_tokenizer(common.tokenizer)
+    return EpisodeCore(entry.env_id, entry.load(own), tokenizer, tool_format, budgets, common.ask_final_answer)
+
+
+def register_all() -> None:
+    """Registers every task's id with Gymnasium; ids that are there already are left alone."""
+    for name in TASKS:
+        env_id = TASKS.get(name).env_id
+        if env_id not in gym.registry:
+            gym.register(env_id, entry_point="agent_envs.registration:make_env", kwargs={"task": name})

@@ -1,0 +1,1 @@
+"""The tasks; ``catalogue`` lists them by name."""
