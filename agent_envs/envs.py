@@ -39,7 +39,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT]):
         core: the episode being played, token by token.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"]}  # type: ignore[misc]
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 4}  # type: ignore[misc]
 
     def __init__(self, core: EpisodeCore[Any], render_mode: str | None = None) -> None:
         """Takes a core that is this environment's own.

@@ -329,6 +329,10 @@ class EpisodeCore(Generic[ItemT]):
         twin._turns, twin._events = list(self._turns), list(self._events)
         return twin
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> EpisodeCore[ItemT]:
+        """A fork: the data set, tools and tokenizer never change, so copies share them."""
+        return self.fork()
+
     # Inside
 
     def _begin(self, item: ItemT | None, index: int, seed: int | None) -> None:

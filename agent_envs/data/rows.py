@@ -106,11 +106,12 @@ def _line_rows(path: Path) -> Iterator[Row]:
         for number, raw in enumerate(file, start=1):
             where = f"{path}, line {number}"
             line = _decoded(raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw, where)
-            if line.strip():
-                value, end = _parsed(line, _after_space(line, 0), where)
-                if line[end:].strip():
-                    raise DataError(f"{where}: expected one JSON object, found behind it {_rest(line, end)}")
-                yield _row(value, where)
+            if not line.strip():
+                continue
+            value, end = _parsed(line, _after_space(line, 0), where)
+            if line[end:].strip():
+                raise DataError(f"{where}: expected one JSON object, found behind it {_rest(line, end)}")
+            yield _row(value, where)
 
 
 def _array_rows(path: Path) -> Iterator[Row]:
