@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from agent_envs.types import Float32Array, Int32Array
 
@@ -53,6 +53,7 @@ class SampledTurn:
     logprobs: Float32Array
 
 
+@runtime_checkable
 class Sampler(Protocol):
     """Generates turns of many episodes at once."""
 

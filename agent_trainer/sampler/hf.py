@@ -15,11 +15,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from agent_envs.episode import EpisodeCore
 from agent_envs.types import Int32Array
 from agent_trainer.sampler.base import SampledTurn, SamplingParams, TurnRequest
 from agent_trainer.sampler.cacheable import model_facts, unwrapped
@@ -121,6 +123,33 @@ class HFSampler:
         self._waiting: deque[_Sequence] = deque()
         self._generating: deque[_Sequence] = deque()
         self._prefill_next = True
+
+    @classmethod
+    def for_environment(cls, model: nn.Module, params: SamplingParams, core: EpisodeCore[Any]) -> HFSampler:
+        """A sampler for the episodes of one kind of environment.
+
+        Args:
+            model: see the class.
+            params: how to sample.
+            core: of an environment of that kind: its tokenizer and its ``max_context`` count.
+
+        Raises:
+            ValueError: the model has fewer embeddings than the tokenizer has ids, or fewer positions than the
+                environment's context may take; or see the class.
+        """
+        tokenizer, facts = core.tokenizer, model_facts(unwrapped(model))
+        if tokenizer.vocab_size > facts.vocab_size:
+            raise ValueError(
+                f"the environment's tokenizer {tokenizer.name!r} has {tokenizer.vocab_size} ids, but {facts.name} has "
+                f"only {facts.vocab_size} embeddings: make the environment with the model's own tokenizer"
+            )
+        limit = core.budgets.max_context
+        if facts.max_positions is not None and limit > facts.max_positions:
+            raise ValueError(
+                f"the environment's max_context={limit} is more than the {facts.max_positions} positions of "
+                f"{facts.name}; make it with max_context={facts.max_positions} or less"
+            )
+        return cls(model, params, tokenizer.pad_id, vocab_size=tokenizer.vocab_size)
 
     @property
     def held_keys(self) -> frozenset[int]:

@@ -8,11 +8,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from transformers import PreTrainedModel
 
+import agent_envs  # noqa: F401 - registers the environments
 from agent_envs.types import Int32Array
 from agent_trainer.sampler import SAMPLERS
 from agent_trainer.sampler.base import SampledTurn, SamplingParams, TurnRequest
@@ -398,7 +400,14 @@ def test_options_out_of_range_are_refused(options: dict[str, int]) -> None:
         HFSampler(tiny_model(), SamplingParams(), **options)
 
 
-def test_the_registry_names_the_sampler_without_loading_it() -> None:
-    assert SAMPLERS.get("hf")() is HFSampler
+def test_the_registry_makes_a_sampler_for_an_environment_and_loads_nothing_before() -> None:
+    core = gym.make("AgentR1/HotpotQA-v0", max_context=1024).unwrapped.core
+    model = tiny_model(max_positions=1024, vocab_size=core.tokenizer.vocab_size + 5)
+    sampler = SAMPLERS.get("hf")(model, SamplingParams(), core)
+    assert isinstance(sampler, HFSampler)
+    with pytest.raises(ValueError, match="has only 61 embeddings"):
+        HFSampler.for_environment(tiny_model(), SamplingParams(), core)
+    with pytest.raises(ValueError, match="max_context=512 or less"):
+        HFSampler.for_environment(tiny_model(max_positions=512, vocab_size=300), SamplingParams(), core)
     code = "import sys, agent_trainer.sampler; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,11 +8,13 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen3Co
 VOCAB = 61
 
 
-def tiny_model(kind: str = "llama", attention: str = "sdpa", max_positions: int = 256) -> PreTrainedModel:
+def tiny_model(
+    kind: str = "llama", attention: str = "sdpa", max_positions: int = 256, vocab_size: int = VOCAB
+) -> PreTrainedModel:
     """A float32 model of two layers with grouped queries; large initial weights, so that its choices differ."""
     torch.manual_seed(7)
     sizes = {
-        "vocab_size": VOCAB,
+        "vocab_size": vocab_size,
         "hidden_size": 32,
         "intermediate_size": 64,
         "num_hidden_layers": 2,
