@@ -126,7 +126,8 @@ class ChatRenderer:
             except ChatTemplateError:
                 pass  # knows tools, but not these roles in this order: put the results into a user message
         text = "\n".join(
-            self._format.wrap_result(slot.content) if slot.role == "tool" else slot.content for slot in _slots(roles, first=2)
+            self._format.wrap_result(slot.content) if slot.role == "tool" else slot.content
+            for slot in _slots(roles, first=2)
         )
         return self._render_after_turn([Message("user", text)], len(roles))
 
@@ -193,7 +194,8 @@ def _split(text: str, count: int, name: str) -> list[str]:
         before, found, text = text.partition(_slot(number))
         if not found or _slot(number) in text:
             raise ChatTemplateError(
-                f"the chat template of {name!r} drops, repeats or reorders messages, so it cannot be driven turn by turn"
+                f"the chat template of {name!r} drops, repeats or reorders messages, "
+                "so it cannot be driven turn by turn"
             )
         pieces.append(before)
     return [*pieces, text]
@@ -222,6 +224,6 @@ def _require_generation_prompt(tokenizer: Tokenizer) -> None:
     slots = _slots(("user",))
     if tokenizer.render(slots, (), True) == tokenizer.render(slots, (), False):
         raise ChatTemplateError(
-            f"the chat template of {tokenizer.name!r} has no generation prompt (add_generation_prompt changes nothing), "
-            "so nothing tells the policy that its turn begins; add it to the template"
+            f"the chat template of {tokenizer.name!r} has no generation prompt (add_generation_prompt changes "
+            "nothing), so nothing tells the policy that its turn begins; add it to the template"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import gymnasium as gym
 import numpy as np
@@ -39,7 +39,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT]):
         core: the episode being played, token by token.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 4}  # type: ignore[misc]
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 - as gym.Env declares it
 
     def __init__(self, core: EpisodeCore[Any], render_mode: str | None = None) -> None:
         """Takes a core that is this environment's own.
@@ -62,7 +62,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT]):
         """The task with its items."""
         return self.core.task
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """The episode so far as coloured text, in render mode ``ansi``."""
         return transcript(self.core.snapshot(), self.core.tokenizer) if self.render_mode == "ansi" else None
 
@@ -73,7 +73,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT]):
         if options:
             raise ConfigError(f'unknown reset options {sorted(options)}; the only one is "task_id"')
         if task_id is None:
-            # The generator's raw stream is the same in every version of numpy; its derived draws are not promised to be.
+            # The generator's raw stream is the same in every version of numpy; derived draws are not promised to be.
             index = int(self.np_random.bit_generator.random_raw()) % len(self.task)
         else:
             index = self.task.index_of(task_id)
@@ -117,7 +117,7 @@ class TokenEnv(AgentEnv[Any, int]):
             raise ConfigError(f'observation is "full" or "delta", not {observation!r}')
         self._delta = observation == "delta"
         self._vocab_size, capacity = core.tokenizer.vocab_size, core.budgets.max_context
-        self.action_space = spaces.Discrete(self._vocab_size)
+        self.action_space = cast("spaces.Space[int]", spaces.Discrete(self._vocab_size))
         if self._delta:
             self.observation_space = TokenRun(self._vocab_size, capacity)
         else:

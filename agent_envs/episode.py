@@ -92,8 +92,18 @@ class EpisodeCore(Generic[ItemT]):
         self._executor = ToolExecutor(task.tools)
         self._tag_pattern = re.compile("(" + "|".join(re.escape(tag) for tag in tool_format.tags) + ")")
         self._item: ItemT | None = None
+        self._seed: int | None = None
         self._reason: StopReason | None = None
-        self._begin(None, -1, None)
+        self._pending: _EndedTurn | None = None
+        self._turns: list[Turn] = []
+        self._events: list[Event] = []
+        self._messages: tuple[Message, ...] = ()
+        self._metrics: dict[str, float] = {}
+        self._buffer = TokenBuffer(0)
+        self._index = -1
+        self._turn_start = self._prompt_length = 0
+        self._reward = 0.0
+        self._running = False
 
     # The life of an episode
 
@@ -187,7 +197,9 @@ class EpisodeCore(Generic[ItemT]):
         if probabilities is not None and probabilities.shape != array.shape:
             raise InvalidActionError(f"{len(array)} ids came with log-probabilities of shape {probabilities.shape}")
         count, ended = self._find_end(array[: self.max_new_tokens])
-        self._buffer.append_actions(array[:count], len(self._turns), None if probabilities is None else probabilities[:count])
+        self._buffer.append_actions(
+            array[:count], len(self._turns), None if probabilities is None else probabilities[:count]
+        )
         if ended:
             self._finish_turn()
         elif self._buffer.length - self._turn_start >= self.budgets.max_turn_tokens:
@@ -335,21 +347,15 @@ class EpisodeCore(Generic[ItemT]):
 
     # Inside
 
-    def _begin(self, item: ItemT | None, index: int, seed: int | None) -> None:
+    def _begin(self, item: ItemT, index: int, seed: int | None) -> None:
         self._item, self._index, self._seed = item, index, seed
         self._buffer = TokenBuffer(self.budgets.max_context)
-        self._turns: list[Turn] = []
-        self._events: list[Event] = []
-        self._messages: tuple[Message, ...] = ()
-        self._metrics: dict[str, float] = {}
-        self._pending: _EndedTurn | None = None
-        self._reason = None
+        self._turns, self._events, self._metrics = [], [], {}
+        self._pending = self._reason = None
         self._reward = 0.0
-        self._turn_start = self._prompt_length = 0
-        self._running = False
-        if item is not None:
-            system, user = self.task.system_prompt, self.task.user_prompt(item)
-            self._messages = tuple(message for message in (Message("system", system), Message("user", user)) if message.content)
+        system, user = self.task.system_prompt, self.task.user_prompt(item)
+        said = (Message("system", system), Message("user", user))
+        self._messages = tuple(message for message in said if message.content)
 
     def _require_running(self) -> None:
         if not self._running:
@@ -467,7 +473,9 @@ _ORDINARY = FeedResult(consumed=1, reward=0.0, turn_ended=False)
 
 
 @functools.lru_cache(maxsize=64)
-def _shared_parts(tokenizer: Tokenizer, tool_format: ToolFormat, tools: tuple[Any, ...]) -> tuple[ChatRenderer, TurnEnds]:
+def _shared_parts(
+    tokenizer: Tokenizer, tool_format: ToolFormat, tools: tuple[Any, ...]
+) -> tuple[ChatRenderer, TurnEnds]:
     """The renderer and the turn ends of these parts; a vector of environments makes them once."""
     renderer = ChatRenderer(tokenizer, tool_format, [tool.schema for tool in tools])
     return renderer, TurnEnds(tokenizer, renderer.end_of_turn_ids, tool_format.closing_tags)

@@ -12,7 +12,7 @@ _RESET = "\x1b[0m"
 def transcript(episode: Episode, tokenizer: Tokenizer, colour: bool = True) -> str:
     """The episode's tokens decoded, by origin: the prompt dim, the policy green, the environment cyan.
 
-    Control characters in the texts are shown as ``\\x..``, so that a document cannot drive the terminal.
+    Control characters in the texts are spelled out, so that a document cannot drive the terminal.
     """
     parts = [(PROMPT, "prompt", 0, episode.segments[0].prompt_length)]
     for turn in episode.turns:

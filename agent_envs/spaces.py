@@ -68,8 +68,9 @@ class TokenRun(spaces.Space[NDArray[np.int32]]):
         return False
 
     def __eq__(self, other: object) -> bool:
-        same_kind = isinstance(other, TokenRun)
-        return same_kind and (self.vocab_size, self.max_length) == (other.vocab_size, other.max_length)
+        if not isinstance(other, TokenRun):
+            return False
+        return (self.vocab_size, self.max_length) == (other.vocab_size, other.max_length)
 
     def __hash__(self) -> int:
         return hash((self.vocab_size, self.max_length))

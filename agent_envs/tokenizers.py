@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agent_envs.errors import ChatTemplateError, MissingExtraError, TokenizerError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ToolSchema = Mapping[str, Any]
 
 
-class Tokenizer(Protocol):
+class Tokenizer(Hashable, Protocol):
     """What the core needs of a tokenizer. Instances are shared between environments and never change."""
 
     name: str
@@ -232,7 +232,9 @@ class HuggingFaceTokenizer:
 
 def _control_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[int, str]:
     """Special tokens, and added ones that read like a tag; runs of spaces that some tokenizers add stay ordinary."""
-    control = {int(i): str(text) for i, text in zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True)}
+    control = {
+        int(i): str(text) for i, text in zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True)
+    }
     for token_id, token in tokenizer.added_tokens_decoder.items():
         text = token.content
         if token.special or (len(text) > 1 and text[0] in "<[" and text[-1] in ">]"):

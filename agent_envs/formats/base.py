@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,7 +24,7 @@ class ParsedTurn:
     answer_well_formed: bool
 
 
-class ToolFormat(Protocol):
+class ToolFormat(Hashable, Protocol):
     """Reads a policy's turn and writes what it needs to know. No method raises, whatever the text."""
 
     name: str

@@ -27,8 +27,8 @@ class HermesFormat:
     """JSON calls in ``<tool_call>`` tags, answers in ``<answer>`` tags."""
 
     name = "hermes"
-    tags = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<answer>", "</answer>")
-    closing_tags = ("</answer>",)
+    tags: tuple[str, ...] = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<answer>", "</answer>")
+    closing_tags: tuple[str, ...] = ("</answer>",)
 
     def parse(self, text: str) -> ParsedTurn:
         """Reads one turn; see the module's docstring."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,7 +17,7 @@ class Hit:
     score: float
 
 
-class Retriever(Protocol):
+class Retriever(Hashable, Protocol):
     """Finds passages. Safe to call from several threads at once."""
 
     def search(self, queries: Sequence[str], top_k: int) -> list[list[Hit]]:

@@ -40,8 +40,15 @@ class OracleTurn:
 class Task(Protocol[ItemT]):
     """One kind of task over a set of items. Immutable after loading, shared between environments."""
 
-    system_prompt: str
-    tools: tuple[Tool, ...]
+    @property
+    def system_prompt(self) -> str:
+        """What the system message says; "" for none."""
+        ...
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools that the policy can call."""
+        ...
 
     def __len__(self) -> int:
         """How many items there are, >= 1."""

@@ -31,4 +31,3 @@ TASKS.register(
         load_hotpotqa,
     ),
 )
-

@@ -1,7 +1,7 @@
 """HotpotQA: questions that need two paragraphs of an encyclopaedia.
 
-Source of the data set: Yang et al. 2018, arXiv 1809.09600; real data CC BY-SA 4.0. The embedded world is made up by this
-project and under its own licence.
+Source of the data set: Yang et al. 2018, arXiv 1809.09600; real data CC BY-SA 4.0. The embedded world is made up by
+this project and under its own licence.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from agent_envs.retrieval import RETRIEVERS, corpus_of
 from agent_envs.retrieval.base import Retriever
 from agent_envs.rewards import QA_REWARDS
 from agent_envs.tasks.qa import SYSTEM_PROMPT, QaTask
+from agent_envs.tools.base import Tool
 from agent_envs.tools.search import search_tool
 
 MINI_PARTS = ("train", "validation", "test")
@@ -64,7 +65,9 @@ class HotpotQaOptions:
         if self.dataset is None:
             require_choice("split (of the embedded world)", self.mini_part, MINI_PARTS)
         elif Path(self.dataset).exists() and self.split != "mini":
-            raise ConfigError(f"the file {self.dataset!r} has no splits, so split={self.split!r} means nothing; leave it out")
+            raise ConfigError(
+                f"the file {self.dataset!r} has no splits, so split={self.split!r} means nothing; leave it out"
+            )
 
     @property
     def mini_part(self) -> str:
@@ -93,7 +96,10 @@ def _load(
     return questions, RETRIEVERS.get(retriever)(passages)
 
 
-_tool = functools.lru_cache(maxsize=16)(search_tool)
+@functools.lru_cache(maxsize=16)
+def _tool(retriever: Retriever, top_k: int) -> Tool:
+    """One tool for all environments of these options, so that they share what is made from its schema."""
+    return search_tool(retriever, top_k)
 
 
 def _questions(dataset: str | None, split: str, setting: str) -> tuple[Question, ...]:

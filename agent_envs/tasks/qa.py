@@ -78,9 +78,7 @@ class QaTask:
         """EM, F1, recall of the gold paragraphs' titles, format, and counts."""
         answer_ok, tools_ok = format_ok(outcome)
         answer, gold = outcome.turns[-1].answer, outcome.item.answers
-        found = [
-            title for turn in outcome.turns for result in turn.results for title in result.data.get("titles", ())
-        ]
+        found = [title for turn in outcome.turns for result in turn.results for title in result.data.get("titles", ())]
         kinds = [event.kind for event in outcome.events]
         return {
             "reward": sum(turn.reward for turn in outcome.turns),

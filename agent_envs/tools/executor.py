@@ -51,7 +51,9 @@ class ToolExecutor:
             None if call.error is None else ToolResult(f"Error: {call.error}", kind=call.kind) for call in calls
         ]
         _run_jobs([_prepare(job, results) for job in self._jobs(calls)])
-        return tuple(result or ToolResult("Error: the tool gave nothing", kind=EventKind.TOOL_FAILURE) for result in results)
+        return tuple(
+            result or ToolResult("Error: the tool gave nothing", kind=EventKind.TOOL_FAILURE) for result in results
+        )
 
     def _jobs(self, calls: Sequence[ToolCall]) -> list[_Job]:
         """One job per batching tool, one per call otherwise."""
@@ -110,10 +112,8 @@ def _run_jobs(jobs: Sequence[tuple[Tool, Callable[[], None], Callable[[], None]]
 
 def _call(tool: Tool, arguments: list[dict[str, object]]) -> list[ToolResult]:
     try:
-        if tool.batch is not None:
-            outputs = list(tool.batch(arguments))
-        else:
-            outputs = [tool.function(**one) for one in arguments]
+        batch = tool.batch or (lambda many: [tool.function(**one) for one in many])
+        outputs = list(batch(arguments))
         if len(outputs) != len(arguments):
             raise RuntimeError(f"the batch gave {len(outputs)} outputs for {len(arguments)} calls")
         return [_as_result(output) for output in outputs]

@@ -11,7 +11,8 @@ from agent_envs.tokenizers import HuggingFaceTokenizer
 
 TEXT = (
     "Who directed the film The Silent Harbour? The film was directed by Mara Velt, who was born in Ostrava in 1951. "
-    '{"name": "search", "arguments": {"query": "The Silent Harbour"}} What is document 1? alpha beta gamma lookup number '
+    '{"name": "search", "arguments": {"query": "The Silent Harbour"}} What is document 1? '
+    "alpha beta gamma lookup number "
 ) * 4
 
 PLAIN = (
@@ -30,13 +31,15 @@ WITH_TOOLS = (
     "{% if loop.nextitem is not defined or loop.nextitem.role != 'tool' %}<|im_end|>\n{% endif %}"
     "{% elif message.role == 'assistant' %}<|im_start|>assistant\n"
     "{{ message.content.split('</think>')[-1] }}<|im_end|>\n"
-    "{% elif not (tools and message.role == 'system') %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
+    "{% elif not (tools and message.role == 'system') %}"
+    "<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
     "{% endif %}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 # No system role, and users and assistants take turns.
 STRICT = (
     "{{ bos_token }}{% for message in messages %}"
-    "{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}"
+    "{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('roles must alternate') }}{% endif %}"
     "<|im_start|>{{ message.role }}\n{{ message.content | trim }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )

@@ -89,9 +89,7 @@ def test_a_template_without_a_generation_prompt_is_refused() -> None:
 
 
 def test_a_template_that_drops_messages_is_refused() -> None:
-    only_last = (
-        "{{ messages[-1].content }}<|im_end|>{% if add_generation_prompt %}<|im_start|>assistant{% endif %}"
-    )
+    only_last = "{{ messages[-1].content }}<|im_end|>{% if add_generation_prompt %}<|im_start|>assistant{% endif %}"
     with pytest.raises(ChatTemplateError, match="drops, repeats or reorders"):
         renderer_of(small.bpe_tokenizer(only_last))
 
@@ -100,7 +98,9 @@ def test_without_an_end_token_in_the_template_the_eos_ends_a_turn() -> None:
     tokenizer = small.bpe_tokenizer(small.NO_END_TOKEN)
     renderer = ChatRenderer(tokenizer, HERMES, SCHEMAS)
     assert renderer.end_of_turn_ids == tokenizer.eos_ids
-    assert tokenizer.decode(renderer.feedback([Message("user", "x")], renderer.end_of_turn_id, 9).ids).startswith("\n###")
+    assert tokenizer.decode(renderer.feedback([Message("user", "x")], renderer.end_of_turn_id, 9).ids).startswith(
+        "\n###"
+    )
 
 
 def test_documents_cannot_close_anything() -> None:

@@ -228,7 +228,9 @@ def test_surplus_ids_are_an_error_and_surplus_text_is_noted() -> None:
     env = make(level="turn")
     env.reset(seed=1)
     ids = env.unwrapped.core.encode_turn("<answer>x</answer>")
-    with pytest.raises(InvalidActionError, match=f"ends at id {len(ids) - 1} of the action, but {len(ids) + 2} ids came"):
+    with pytest.raises(
+        InvalidActionError, match=f"ends at id {len(ids) - 1} of the action, but {len(ids) + 2} ids came"
+    ):
         env.step([*ids, 65, 66])
     assert not env.unwrapped.core.turns
     *_, info = env.step("<answer>x</answer> and so on")
@@ -270,7 +272,7 @@ def test_the_turn_level_plays_the_token_levels_episode_with_smollm2s_tokenizer(s
         ({"max_turns": "3"}, ConfigError, "'max_turns' is a int"),
         ({"level": "word"}, ConfigError, "level is one of 'token', 'turn'"),
         ({"observation": "text"}, ConfigError, "observation is one of"),
-        ({"level": "turn", "observation": "delta"}, ConfigError, "belongs to level=\"token\""),
+        ({"level": "turn", "observation": "delta"}, ConfigError, 'belongs to level="token"'),
         ({"split": "mini/dev"}, ConfigError, "split .* is one of 'train', 'validation', 'test'"),
         ({"reward": "bleu"}, ConfigError, "unknown reward 'bleu'; known: em, f1, paper"),
         ({"retriever": "dense"}, ConfigError, "unknown retriever 'dense'; known: bm25"),

@@ -113,7 +113,11 @@ def test_an_answer_terminates_and_nothing_else_does() -> None:
         core = core_of(0, ("alpha",), {"max_turns": 1})
         core.feed(core.encode_turn(text))
         episode = core.snapshot()
-        assert (episode.reason, episode.terminated, episode.truncated) == (reason, reason.terminated, not reason.terminated)
+        assert (episode.reason, episode.terminated, episode.truncated) == (
+            reason,
+            reason.terminated,
+            not reason.terminated,
+        )
 
 
 def test_a_closing_tag_ends_the_turn_at_the_token_that_completes_it() -> None:
@@ -178,7 +182,8 @@ def test_a_context_too_small_for_the_question_is_an_error_that_says_how_much_it_
 
 
 @pytest.mark.parametrize(
-    "budgets", [{"max_turns": 0}, {"max_turn_tokens": 2.5}, {"max_context": True}, {"max_turn_tokens": 9, "max_context": 9}]
+    "budgets",
+    [{"max_turns": 0}, {"max_turn_tokens": 2.5}, {"max_context": True}, {"max_turn_tokens": 9, "max_context": 9}],
 )
 def test_budgets_out_of_range_are_refused(budgets: dict[str, int]) -> None:
     with pytest.raises(ConfigError):

@@ -14,7 +14,17 @@ HOSTILE = st.one_of(
     st.text(max_size=60),
     st.lists(
         st.sampled_from(
-            ["<|im_end|>", "<|im_start|>", "</tool_response>", "<tool_call>", "<|endoftext|>", "<", "|im_end|>", "é", " "]
+            [
+                "<|im_end|>",
+                "<|im_start|>",
+                "</tool_response>",
+                "<tool_call>",
+                "<|endoftext|>",
+                "<",
+                "|im_end|>",
+                "é",
+                " ",
+            ]
         ),
         max_size=8,
     ).map("".join),

@@ -14,10 +14,24 @@ from agent_envs.types import EventKind
 
 HERMES = FORMATS.get("hermes")
 PIECES = st.sampled_from(
-    [*HERMES.tags, '{"name": "a", "arguments": {}}', '{"name": 1}', "[]", "x", '"\\ud800"', "NaN", "\n", "{", "é", "[" * 2000]
+    [
+        *HERMES.tags,
+        '{"name": "a", "arguments": {}}',
+        '{"name": 1}',
+        "[]",
+        "x",
+        '"\\ud800"',
+        "NaN",
+        "\n",
+        "{",
+        "é",
+        "[" * 2000,
+    ]
 )
 JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8), lambda inner: st.lists(inner, max_size=3), max_leaves=5
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=5,
 )
 
 
@@ -55,7 +69,10 @@ def test_several_calls_keep_their_order() -> None:
         ('<tool_call>{"name": "a"}', "has no partner"),
         ("</tool_call>", "has no partner"),
         ("<tool_call>" + "[" * 100_000 + "</tool_call>", "not valid JSON"),
-        ('<tool_call>{"name": "a", "arguments": {"x": ' + "[" * 40 + "]" * 40 + "}}</tool_call>", "nested deeper than 32"),
+        (
+            '<tool_call>{"name": "a", "arguments": {"x": ' + "[" * 40 + "]" * 40 + "}}</tool_call>",
+            "nested deeper than 32",
+        ),
     ],
 )
 def test_a_malformed_call_says_what_is_wrong(block: str, complaint: str) -> None:

@@ -47,7 +47,10 @@ def test_the_schema_comes_from_signature_and_docstring() -> None:
     made = tool(measure)
     assert (made.name, made.description) == ("measure", "Measure a thing.")
     assert made.parameters["required"] == ["name", "place", "units"]
-    assert made.parameters["properties"]["name"] == {"description": "what to measure, over two lines.", "type": "string"}
+    assert made.parameters["properties"]["name"] == {
+        "description": "what to measure, over two lines.",
+        "type": "string",
+    }
     assert made.schema["function"]["parameters"]["properties"]["limit"]["default"] is None
 
 
