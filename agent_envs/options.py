@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from agent_envs.errors import ConfigError
@@ -120,3 +121,23 @@ def _attribute_notes(doc: str) -> dict[str, str]:
         elif current and line.strip():
             notes[current] += f" {line.strip()}"
     return notes
+
+
+def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
+    """Reads ``key=value`` words of a command line; numbers, true, false and null as in JSON, all else as text.
+
+    Raises:
+        ConfigError: a word has no "=", or a key comes twice.
+    """
+    values: dict[str, Any] = {}
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"expected key=value, such as split=mini/test, not {assignment!r}")
+        if key in values:
+            raise ConfigError(f"the option {key!r} is given twice")
+        try:
+            values[key] = json.loads(text)
+        except ValueError:
+            values[key] = text
+    return values

@@ -1,8 +1,8 @@
 """Tools: typed Python functions that a policy can call.
 
 A tool's JSON schema comes from the function's signature and docstring; arguments are validated with pydantic before
-the function sees them. A function that wants to tell its caller of a mistake raises ``ToolUseError``; any other exception is
-a failure of the infrastructure.
+the function sees them. A function that wants to tell its caller of a mistake raises ``ToolUseError``; any other
+exception is a failure of the infrastructure.
 """
 
 from __future__ import annotations
