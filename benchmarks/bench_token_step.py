@@ -2,8 +2,8 @@
 
 Usage: python benchmarks/bench_token_step.py [--steps 50000] [--out benchmarks/results/token_step.json]
 
-Both environments go through ``gym.make`` with its wrappers and are stepped in turn in one run; the ratio of the medians is
-what to read. Feeding is measured on the episode core: a turn of ordinary tokens, and one full of ">" where each
+Both environments go through ``gym.make`` with its wrappers and are stepped in turn in one run; the ratio of the medians
+is what to read. Feeding is measured on the episode core: a turn of ordinary tokens, and one full of ">" where each
 token needs a closer look.
 """
 
@@ -38,12 +38,14 @@ class TrivialTokenEnv(gym.Env[Any, int]):
         self._length = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Empties the buffer."""
         super().reset(seed=seed)
         self._tokens[:] = 0
         self._length = 0
         return {"tokens": self._tokens.copy(), "length": np.int64(0)}, {}
 
     def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Appends a token."""
         self._tokens[self._length] = action
         self._length += 1
         return {"tokens": self._tokens.copy(), "length": np.int64(self._length)}, 0.0, False, False, {}
