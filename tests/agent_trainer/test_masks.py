@@ -81,9 +81,7 @@ def played(request: pytest.FixtureRequest) -> Played:
     template = {"tools": small.WITH_TOOLS, "plain": small.PLAIN}
     tokenizer = ByteTokenizer() if request.param == "byte" else small.bpe_tokenizer(template[request.param])
     wrong, written_wrong = play(tokenizer, "nowhere")
-    right, written_right = play(
-        tokenizer, TASKS.get("hotpotqa").load(TASKS.get("hotpotqa").options(split="mini/test")).item(0).answers[0]
-    )
+    right, written_right = play(tokenizer, task().item(0).answers[0])
     assert (wrong.total_reward, right.total_reward) == (0.0, 1.0)
     return Played(tokenizer, (wrong, right), (written_wrong, written_right))
 
