@@ -6,6 +6,7 @@ policy's tokens and the environment's alike. Rows of weight zero fill a batch up
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
@@ -28,7 +29,7 @@ class RowBatch:
         action_mask: bool ``[B, T]``, True where the policy sampled the token.
         turn_ids: int64 ``[B, T]``, the turn of each token; -1 on padding.
         rewards: float32 ``[B, T]``, non-zero only where ``action_mask`` is True.
-        sampler_logprobs: float32 ``[B, T]``, of the sampled tokens; NaN where unknown, 0 elsewhere.
+        sampler_logprobs: float32 ``[B, T]``, of the sampled tokens; NaN where unknown and on all other tokens.
         episode_ids: int64 ``[B]``, which episode the row belongs to; -1 for a row of weight zero.
         group_ids: int64 ``[B]``, which group the episode belongs to; -1 for a row of weight zero.
         valid: bool ``[B]``; False where the infrastructure ended the episode, and for rows of weight zero.
@@ -90,7 +91,7 @@ def make_rows(
         action_mask=_pad_right([row.action_mask for row in rows], width, False),
         turn_ids=_pad_right([row.turn_ids for row in rows], width, -1).long(),
         rewards=_pad_right([row.rewards for row in rows], width, 0.0),
-        sampler_logprobs=_pad_right([row.sampler_logprobs for row in rows], width, 0.0),
+        sampler_logprobs=_pad_right([row.sampler_logprobs for row in rows], width, math.nan),
         episode_ids=torch.tensor([row.episode_id for row in rows]),
         group_ids=torch.tensor([row.group_id for row in rows]),
         valid=torch.tensor([row.valid for row in rows]),
@@ -140,7 +141,7 @@ def pad_rows(batch: RowBatch, multiple: int, pad_id: int = 0) -> RowBatch:
         action_mask=torch.zeros(missing, width, dtype=torch.bool),
         turn_ids=torch.full((missing, width), -1),
         rewards=torch.zeros(missing, width),
-        sampler_logprobs=torch.zeros(missing, width),
+        sampler_logprobs=torch.full((missing, width), math.nan),
         episode_ids=torch.full((missing,), -1),
         group_ids=torch.full((missing,), -1),
         valid=torch.zeros(missing, dtype=torch.bool),
@@ -207,7 +208,9 @@ def _rows_of(episode: Episode, episode_id: int, group_id: int) -> list[_Row]:
                 action_mask=episode.action_mask[middle:stop],
                 turn_ids=episode.turn_ids[middle:stop],
                 rewards=rewards[middle:stop],
-                sampler_logprobs=np.where(episode.action_mask, episode.sampler_logprobs, np.float32(0))[middle:stop],
+                sampler_logprobs=np.where(episode.action_mask, episode.sampler_logprobs, np.float32(math.nan))[
+                    middle:stop
+                ],
                 episode_id=episode_id,
                 group_id=group_id,
                 valid=not episode.failed,

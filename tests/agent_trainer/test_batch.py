@@ -19,7 +19,7 @@ def test_a_row_is_a_prompt_on_the_left_and_everything_after_it_on_the_right() ->
     assert rows.completion_mask.tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
     assert rows.action_mask.tolist() == [[True, False, False, True], [True, True, False, False]]
     assert rows.turn_ids.tolist() == [[0, 0, 0, 1], [0, 0, -1, -1]]
-    assert rows.sampler_logprobs.tolist() == [[-1, 0, 0, -1], [-1, -1, 0, 0]]
+    assert rows.sampler_logprobs.nan_to_num(9).tolist() == [[-1, 9, 9, -1], [-1, -1, 9, 9]]
 
 
 def test_each_segment_is_a_row_and_each_sampled_token_is_in_exactly_one() -> None:

@@ -7,7 +7,7 @@ Three shortcuts, per part, as shares of the questions:
 - one search: every gold passage is among the best 3 (5) for the question's own words;
 - two searches: the first gold title, then the second one, finds every gold passage among the best 1 (3).
 
-Run: ``python benchmarks/world_shortcuts.py`` (needs no extra; some seconds).
+Run: ``python benchmarks/bench_world_shortcuts.py`` (needs no extra; some seconds).
 """
 
 from __future__ import annotations
@@ -17,16 +17,14 @@ from collections.abc import Callable, Sequence
 
 from agent_envs.data.mini_hotpot import mini_parts, mini_split
 from agent_envs.data.records import Passage, Question
+from agent_envs.retrieval import Bm25Retriever, corpus_of
 
 Search = Callable[[Sequence[str], int], list[list[Passage]]]
 
 
 def make_search(questions: Sequence[Question]) -> Search:
     """BM25 over the union of the questions' passages, as the environment's search tool does it."""
-    from agent_envs.retrieval.bm25 import BM25Retriever
-
-    passages = tuple(dict.fromkeys(passage for question in questions for passage in question.passages))
-    retriever = BM25Retriever(passages)
+    retriever = Bm25Retriever(corpus_of(questions))
 
     def search(queries: Sequence[str], top_k: int) -> list[list[Passage]]:
         return [[hit.passage for hit in hits] for hits in retriever.search(queries, top_k)]
