@@ -37,7 +37,7 @@ class SamplerCounts:
         prefill_calls: model calls that prefilled contexts.
         decode_calls: model calls that advanced generating sequences by one token.
         prefilled_tokens: context tokens fed, padding not counted.
-        padded_tokens: padding fed beside them, and idle rows in decoding calls.
+        padded_tokens: padding fed beside them.
         sampled_tokens: tokens drawn.
     """
 
@@ -260,18 +260,14 @@ class HFSampler:
 
     def _advance(self, batch: Sequence[_Sequence]) -> list[SampledTurn]:
         """Feeds what the cache lacks of each sequence, draws the next token of each, and gives the finished turns."""
-        rows = [SlotRow(sequence.slot, sequence.cached, sequence.missing) for sequence in batch]
-        width = max(row.count for row in rows)
-        if width == 1:
-            rows = self._cache.with_riders(rows)
         by_slot = {sequence.slot: sequence for sequence in batch}
+        rows = self._cache.arrange([SlotRow(sequence.slot, sequence.cached, sequence.missing) for sequence in batch])
+        width = max(row.count for row in rows)
         ids = np.full((len(rows), width), self._pad, dtype=np.int64)
         for index, row in enumerate(rows):
-            if row.count:
-                ids[index, width - row.count :] = _missing_tokens(by_slot[row.slot])
-        live = [index for index, row in enumerate(rows) if row.count]
-        logits = self._forward(torch.from_numpy(ids), rows)[live, : self._vocab_size]
-        drawn = [by_slot[rows[index].slot] for index in live]
+            ids[index, width - row.count :] = _missing_tokens(by_slot[row.slot])
+        logits = self._forward(torch.from_numpy(ids), rows)[:, : self._vocab_size]
+        drawn = [by_slot[row.slot] for row in rows]
         uniforms = torch.tensor([sequence.random.random() for sequence in drawn], dtype=torch.float64)
         tokens, logprobs = draw_tokens(logits, self.params, uniforms)
         self._count(rows, width, prefill=any(not sequence.ids for sequence in batch))
@@ -306,13 +302,13 @@ class HFSampler:
 
     def _count(self, rows: Sequence[SlotRow], width: int, *, prefill: bool) -> None:
         """Adds a model call to the counts."""
-        fed, live = sum(row.count for row in rows), sum(row.count > 0 for row in rows)
+        fed = sum(row.count for row in rows)
         self.counts = SamplerCounts(
             prefill_calls=self.counts.prefill_calls + prefill,
             decode_calls=self.counts.decode_calls + (not prefill),
             prefilled_tokens=self.counts.prefilled_tokens + (fed if prefill else 0),
             padded_tokens=self.counts.padded_tokens + width * len(rows) - fed,
-            sampled_tokens=self.counts.sampled_tokens + live,
+            sampled_tokens=self.counts.sampled_tokens + len(rows),
         )
 
 
