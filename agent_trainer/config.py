@@ -1,0 +1,246 @@
+"""What a run is: TRL's ``GRPOConfig`` with an environment, batches counted in prompts, and the parts of the algorithm.
+
+Everything that ``transformers.TrainingArguments`` takes (learning rate, schedule, saving, logging, DeepSpeed, FSDP)
+works as there. Options of ``GRPOConfig`` that this trainer replaces are refused rather than ignored.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
+
+import torch
+from trl import GRPOConfig
+
+from agent_envs.errors import ConfigError
+from agent_trainer.estimators import ESTIMATORS
+from agent_trainer.losses import AGGREGATIONS, IMPORTANCE_CORRECTIONS, KL_ESTIMATORS, LossSettings
+from agent_trainer.sampler import SAMPLERS
+
+_BUDGETS = ("max_turns", "max_turn_tokens", "max_observation_tokens", "max_context")
+
+# Options of GRPOConfig that nothing here reads, and what to use instead.
+_REPLACED = {
+    "loss_type": "loss_aggregation (and estimator)",
+    "scale_rewards": "estimator: grpo divides by the standard deviation, grpo_no_std does not",
+    "importance_sampling_level": "the ratios of this trainer are per token",
+    "delta": "epsilon and epsilon_high",
+    "off_policy_mask_threshold": "importance_correction",
+    "mask_truncated_completions": "it would drop every episode that ends on the environment's tokens; shape the reward",
+    "top_entropy_quantile": "nothing; the loss looks at every token of the policy",
+    "use_adaptive_entropy": "entropy_coef, a fixed coefficient",
+    "sync_ref_model": "nothing; the reference is the model that the run began with",
+    "max_completion_length": "max_turn_tokens, max_turns and max_context",
+    "max_tool_calling_iterations": "max_turns",
+    "reward_weights": "the environment's reward (env_kwargs)",
+    "multi_objective_aggregation": "the environment's reward (env_kwargs)",
+    "chat_template_kwargs": "the environment's own options (env_kwargs)",
+    "generation_kwargs": "temperature",
+    "cache_implementation": "nothing; the sampler keeps its own cache",
+    "use_vllm": "sampler",
+    "use_transformers_continuous_batching": "sampler",
+    "router_aux_loss_coef": "nothing; no auxiliary loss is added",
+    # A policy gradient is only right for the distribution that was sampled from: the whole of it.
+    "top_p": "temperature; tokens are sampled from the whole distribution, or the ratios would be biased",
+    "top_k": "temperature; tokens are sampled from the whole distribution, or the ratios would be biased",
+    "min_p": "temperature; tokens are sampled from the whole distribution, or the ratios would be biased",
+    "repetition_penalty": "temperature; tokens are sampled from the model's own distribution",
+}
+
+
+@dataclass
+class AgentConfig(GRPOConfig):
+    """The options of ``AgentTrainer``, beside those of ``trl.GRPOConfig``.
+
+    Attributes:
+        env_id: the environment, an id of ``agentr1 envs``.
+        env_kwargs: options of the environment (``agentr1 envs`` lists them); the tokenizer defaults to the model's.
+        eval_env_kwargs: what differs while evaluating, such as ``{"split": "mini/validation"}``.
+        max_turns: budget of the environment, in turns; None leaves the environment's default.
+        max_turn_tokens: budget of one turn of the policy, in tokens; None likewise.
+        max_observation_tokens: budget of what the environment writes after a turn, in tokens; None likewise.
+        max_context: budget of a whole episode, prompt included, in tokens; None likewise.
+        group_size: episodes per prompt that are compared with each other, >= 2 (TRL's num_generations).
+        prompts_per_step: prompts of one optimizer step, over all processes; sets gradient_accumulation_steps.
+            None leaves that to gradient_accumulation_steps and per_device_train_batch_size (in episodes).
+        updates_per_rollout: optimizer steps that share one generation of episodes, >= 1 (mini-batches of PPO).
+        estimator: of advantages: a name in ``agent_trainer.estimators.ESTIMATORS``.
+        loss_aggregation: "token", "sequence" or "constant".
+        loss_constant_tokens: the length that "constant" divides by, in tokens.
+        loss_mask: train on the policy's own tokens only. False is the paper's ablation: the environment's text is
+            trained on too.
+        kl_estimator: "k1", "k2" or "k3", weighted by beta.
+        importance_correction: "token" weighs tokens by learner over sampler, truncated; "none" doesn't.
+        max_importance_weight: where that weight is truncated, > 0.
+        sampler: what generates: "hf".
+        max_in_flight: episodes played at once per process, >= 1.
+        env_threads: environments that work at once per process, >= 1.
+        eval_tasks: tasks of the evaluation environment that ``evaluate()`` plays, one episode each; 0 for none.
+        eval_temperature: of the sampler while evaluating; 0 is greedy.
+        save_episodes: append every episode to ``output_dir/episodes.jsonl``.
+    """
+
+    env_id: str = "AgentR1/HotpotQA-v0"
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    eval_env_kwargs: dict[str, Any] = field(default_factory=dict)
+    max_turns: int | None = None
+    max_turn_tokens: int | None = None
+    max_observation_tokens: int | None = None
+    max_context: int | None = None
+
+    group_size: int | None = None
+    prompts_per_step: int | None = None
+    updates_per_rollout: int = 1
+
+    estimator: str = "grpo"
+    loss_aggregation: str = "token"
+    loss_constant_tokens: int = 1024
+    loss_mask: bool = True
+    kl_estimator: str = "k3"
+    importance_correction: str = "token"
+    max_importance_weight: float = 2.0
+
+    sampler: str = "hf"
+    max_in_flight: int = 256
+    env_threads: int = 8
+
+    eval_tasks: int = 0
+    eval_temperature: float = 0.0
+    save_episodes: bool = True
+
+    # Other defaults than TRL's
+    output_dir: str | None = "runs/train"
+    logging_steps: float = 1
+    report_to: str | list[str] | None = "tensorboard"
+    gradient_checkpointing: bool | None = None  # on where there is an accelerator
+    disable_dropout: bool = True  # old and new log-probabilities must differ by the weights alone
+    per_device_eval_batch_size: int = 64
+
+    def __post_init__(self) -> None:
+        """Fills in what depends on the machine and on other options, and checks everything.
+
+        Raises:
+            ConfigError: an option is unknown to its registry, out of range, replaced, or contradicts another.
+        """
+        self._check_replaced()
+        self._check_names_and_ranges()
+        self._fit_machine()
+        self._count_batches()
+        try:
+            super().__post_init__()
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        if self.steps_per_generation % self.gradient_accumulation_steps:
+            raise ConfigError(
+                f"steps_per_generation ({self.steps_per_generation}) must be a multiple of gradient_accumulation_steps "
+                f"({self.gradient_accumulation_steps}), so that an update never mixes two generations; set "
+                "prompts_per_step and updates_per_rollout instead"
+            )
+
+    @property
+    def environment_options(self) -> dict[str, Any]:
+        """The environment's options for training: ``env_kwargs`` and the budgets."""
+        budgets = {name: getattr(self, name) for name in _BUDGETS if getattr(self, name) is not None}
+        return {**self.env_kwargs, **budgets}
+
+    @property
+    def eval_environment_options(self) -> dict[str, Any]:
+        """The environment's options for evaluation."""
+        return {**self.environment_options, **self.eval_env_kwargs}
+
+    @property
+    def loss_settings(self) -> LossSettings:
+        """The part that the loss reads."""
+        return LossSettings(
+            clip_low=self.epsilon,
+            clip_high=self.epsilon if self.epsilon_high is None else self.epsilon_high,
+            aggregation=self.loss_aggregation,
+            kl_coef=self.beta,
+            kl_estimator=self.kl_estimator,
+            entropy_coef=self.entropy_coef,
+            importance_correction=self.importance_correction,
+            max_importance_weight=self.max_importance_weight,
+            max_tokens=float(self.loss_constant_tokens),
+        )
+
+    def _check_replaced(self) -> None:
+        for option in fields(GRPOConfig):
+            default = option.default_factory() if option.default is MISSING else option.default  # type: ignore[misc]
+            if option.name in _REPLACED and getattr(self, option.name) != default:
+                raise ConfigError(f"{option.name} is not read by this trainer; use instead: {_REPLACED[option.name]}")
+
+    def _check_names_and_ranges(self) -> None:
+        for registry, name in (
+            (ESTIMATORS, self.estimator),
+            (AGGREGATIONS, self.loss_aggregation),
+            (KL_ESTIMATORS, self.kl_estimator),
+            (IMPORTANCE_CORRECTIONS, self.importance_correction),
+            (SAMPLERS, self.sampler),
+        ):
+            registry.get(name)  # type: ignore[attr-defined]
+        for name in ("updates_per_rollout", "loss_constant_tokens", "max_in_flight", "env_threads", "num_iterations"):
+            self._require(name, getattr(self, name) >= 1, ">= 1")
+        for name in ("temperature", "max_importance_weight"):
+            self._require(name, getattr(self, name) > 0, "> 0")
+        for name in ("beta", "epsilon", "eval_temperature", "eval_tasks"):
+            self._require(name, getattr(self, name) >= 0, ">= 0")
+        for name in _BUDGETS:
+            given = self.env_kwargs.get(name)
+            if given is not None and getattr(self, name) not in (None, given):
+                raise ConfigError(f"{name} is {getattr(self, name)}, but env_kwargs says {given}; give it once")
+        if str(getattr(self.eval_strategy, "value", self.eval_strategy)) != "no" and self.eval_tasks == 0:
+            raise ConfigError(
+                f"eval_strategy={self.eval_strategy!s} needs eval_tasks, how many tasks to play each time"
+            )
+
+    def _require(self, name: str, holds: bool, range_: str) -> None:
+        if not holds:
+            raise ConfigError(f"{name} must be {range_}, got {getattr(self, name)}")
+
+    def _fit_machine(self) -> None:
+        """CPU-safe defaults: no bf16 and no gradient checkpointing where there is no accelerator."""
+        self.use_cpu = self.use_cpu or not torch.accelerator.is_available()
+        if self.bf16 is None:
+            on_gpu = not self.use_cpu and torch.cuda.is_available()
+            self.bf16 = not self.fp16 and on_gpu and torch.cuda.is_bf16_supported()
+        if self.gradient_checkpointing is None:
+            self.gradient_checkpointing = not self.use_cpu
+
+    def _count_batches(self) -> None:
+        """Turns prompts into TRL's counts of episodes and micro-batches."""
+        trl_default = 8
+        if self.group_size is None:
+            self.group_size = self.num_generations
+        elif self.num_generations not in (trl_default, self.group_size):
+            raise ConfigError(f"group_size is {self.group_size}, but num_generations {self.num_generations}; give one")
+        self.num_generations = self.group_size
+        if self.group_size < 2:
+            raise ConfigError(
+                f"group_size must be >= 2, since an episode is compared with its group; got {self.group_size}"
+            )
+        if self.num_generations_eval is None:
+            self.num_generations_eval = 1
+        if self.prompts_per_step is not None:
+            self._accumulate(self.prompts_per_step * self.group_size)
+        if self.updates_per_rollout > 1:
+            if self.steps_per_generation is not None or self.generation_batch_size is not None:
+                raise ConfigError("updates_per_rollout contradicts steps_per_generation and generation_batch_size")
+            self.steps_per_generation = self.gradient_accumulation_steps * self.updates_per_rollout
+
+    def _accumulate(self, episodes: int) -> None:
+        processes = int(os.environ.get("WORLD_SIZE", "1"))
+        at_once = self.per_device_train_batch_size * processes
+        if episodes < 1 or episodes % at_once:
+            raise ConfigError(
+                f"prompts_per_step ({self.prompts_per_step}) x group_size ({self.group_size}) = {episodes} episodes is "
+                f"no multiple of per_device_train_batch_size ({self.per_device_train_batch_size}) x processes "
+                f"({processes})"
+            )
+        steps = episodes // at_once
+        if self.gradient_accumulation_steps not in (1, steps):
+            raise ConfigError(
+                f"prompts_per_step makes gradient_accumulation_steps {steps}, but it is set to "
+                f"{self.gradient_accumulation_steps}; give one"
+            )
+        self.gradient_accumulation_steps = steps
