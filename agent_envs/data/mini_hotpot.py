@@ -83,8 +83,16 @@ _SAME: dict[tuple[Kind, str], tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
-    """A question before it gets its paragraphs; ``attributes`` says which fact of each gold entity counts."""
+class Draft:
+    """A question before it gets its paragraphs, with the facts behind it.
+
+    Attributes:
+        text: the question.
+        answer: the one accepted answer.
+        kind: "bridge" or "comparison".
+        gold: the two entities whose passages the answer rests on, in the order of the hops.
+        attributes: which fact of each gold entity counts; for a bridge, the link and then what is asked.
+    """
 
     text: str
     answer: str
@@ -133,12 +141,12 @@ def mini_names() -> frozenset[str]:
 
 
 def generate_world(
-    seed: str, num_questions: int, num_passages: int = 100, exclude: frozenset[str] = frozenset()
+    seed: str, num_questions: int, num_passages: int = NUM_PASSAGES, exclude: frozenset[str] = frozenset()
 ) -> tuple[Question, ...]:
     """A freshly named world and questions on it; the same arguments give the same questions everywhere.
 
     Args:
-        seed: any text; it also begins the task ids.
+        seed: any text; it also begins the task ids, ``"{seed}/0"`` and so on.
         num_questions: how many; more than the world has to offer is an error.
         num_passages: the size of the world.
         exclude: names not to use, such as ``mini_names()``.
@@ -148,6 +156,18 @@ def generate_world(
     """
     world = build_world(Dice("stream", seed, "world"), num_passages, exclude)
     return tuple(to_question(row) for row in _rows(seed, num_questions, world))
+
+
+def generate_drafts(
+    seed: str, num_questions: int, num_passages: int = NUM_PASSAGES, exclude: frozenset[str] = frozenset()
+) -> tuple[World, tuple[Draft, ...]]:
+    """The world of ``generate_world`` with the facts behind its questions, in the same order.
+
+    Raises:
+        ConfigError: the world is too small for that many different questions.
+    """
+    world = build_world(Dice("stream", seed, "world"), num_passages, exclude)
+    return world, tuple(_draft_questions(Dice(seed, "questions"), world, num_questions))
 
 
 def to_question(row: Mapping[str, Any]) -> Question:
@@ -169,7 +189,7 @@ def _rows(seed: str, num_questions: int, world: World) -> list[dict[str, Any]]:
     return [_row(f"{seed}/{index}", draft, distractors.around(draft)) for index, draft in enumerate(drafts)]
 
 
-def _row(row_id: str, draft: _Draft, paragraphs: Sequence[Entity]) -> dict[str, Any]:
+def _row(row_id: str, draft: Draft, paragraphs: Sequence[Entity]) -> dict[str, Any]:
     facts = zip(draft.gold, draft.attributes, strict=True)
     return {
         "_id": row_id,
@@ -185,9 +205,9 @@ def _row(row_id: str, draft: _Draft, paragraphs: Sequence[Entity]) -> dict[str, 
     }
 
 
-def _draft_questions(dice: Dice, world: World, num_questions: int) -> list[_Draft]:
+def _draft_questions(dice: Dice, world: World, num_questions: int) -> list[Draft]:
     """Different questions, comparisons at their share; gives up where the world has no more of them."""
-    drafts: dict[str, _Draft] = {}
+    drafts: dict[str, Draft] = {}
     attempts_left = 50 * num_questions
     while len(drafts) < num_questions:
         draw = _choose_kind(dice)
@@ -204,13 +224,13 @@ def _draft_questions(dice: Dice, world: World, num_questions: int) -> list[_Draf
     return list(drafts.values())
 
 
-def _choose_kind(dice: Dice) -> Callable[[Dice, World], _Draft | None]:
+def _choose_kind(dice: Dice) -> Callable[[Dice, World], Draft | None]:
     if not dice.chance(_COMPARISON_SHARE):
         return _draw_bridge
     return _draw_yes_no if dice.chance(_YES_NO_SHARE) else _draw_earlier
 
 
-def _draw_bridge(dice: Dice, world: World) -> _Draft | None:
+def _draw_bridge(dice: Dice, world: World) -> Draft | None:
     """First entity -> link -> middle entity -> attribute. None where the first passage gives the answer away."""
     kind, link = dice.choose(list(_DESCRIPTIONS))
     target = _LINK_KINDS.get(link, Kind.PERSON)
@@ -224,10 +244,10 @@ def _draw_bridge(dice: Dice, world: World) -> _Draft | None:
     text = dice.choose(_ASKS[target, attribute]).format(description)
     if answer in first.passage.text or answer in text or answer == first.name:
         return None
-    return _Draft(text, answer, "bridge", (first, middle), (link, attribute))
+    return Draft(text, answer, "bridge", (first, middle), (link, attribute))
 
 
-def _draw_earlier(dice: Dice, world: World) -> _Draft | None:
+def _draw_earlier(dice: Dice, world: World) -> Draft | None:
     """Which of two has the earlier year. None where the years are too close."""
     kind = dice.choose(list(_EARLIER))
     attribute = "birth year" if kind is Kind.PERSON else "year"
@@ -236,10 +256,10 @@ def _draw_earlier(dice: Dice, world: World) -> _Draft | None:
     if abs(years[0] - years[1]) < _LEAST_YEARS_APART:
         return None
     text = dice.choose(_EARLIER[kind]).format(pair[0].name, pair[1].name)
-    return _Draft(text, pair[years[1] < years[0]].name, "comparison", pair, (attribute, attribute))
+    return Draft(text, pair[years[1] < years[0]].name, "comparison", pair, (attribute, attribute))
 
 
-def _draw_yes_no(dice: Dice, world: World) -> _Draft | None:
+def _draw_yes_no(dice: Dice, world: World) -> Draft | None:
     """Whether two have the same value; yes as often as no. None where nothing else has the first one's value."""
     kind, attribute = dice.choose(list(_SAME))
     first = dice.choose(world.of_kind(kind))
@@ -253,7 +273,7 @@ def _draw_yes_no(dice: Dice, world: World) -> _Draft | None:
         return None
     pair = (first, dice.choose(fitting))
     text = dice.choose(_SAME[kind, attribute]).format(pair[0].name, pair[1].name)
-    return _Draft(text, "yes" if same else "no", "comparison", pair, (attribute, attribute))
+    return Draft(text, "yes" if same else "no", "comparison", pair, (attribute, attribute))
 
 
 class _Distractors:
@@ -268,10 +288,10 @@ class _Distractors:
                 self._by_word.setdefault(word, []).append(entity)
         self._deck = self._deal()
 
-    def around(self, draft: _Draft) -> list[Entity]:
+    def around(self, draft: Draft) -> list[Entity]:
         """The gold passages and their distractors in a random order."""
         chosen = {entity.name: entity for entity in draft.gold}
-        sources: tuple[tuple[Callable[[_Draft], list[Entity]], int], ...] = ((self._named, 3), (self._alike, 3))
+        sources: tuple[tuple[Callable[[Draft], list[Entity]], int], ...] = ((self._named, 3), (self._alike, 3))
         for source, most in sources:
             fresh = [entity for entity in source(draft) if entity.name not in chosen]
             chosen.update((entity.name, entity) for entity in self._dice.shuffled(fresh)[:most])
@@ -281,11 +301,11 @@ class _Distractors:
             chosen.setdefault(entity.name, entity)
         return self._dice.shuffled(chosen.values())
 
-    def _named(self, draft: _Draft) -> list[Entity]:
+    def _named(self, draft: Draft) -> list[Entity]:
         values = dict.fromkeys(value for entity in draft.gold for value in entity.facts.values())
         return [self._world.entities[value] for value in values if value in self._world.entities]
 
-    def _alike(self, draft: _Draft) -> list[Entity]:
+    def _alike(self, draft: Draft) -> list[Entity]:
         words = dict.fromkeys(
             word
             for entity in draft.gold

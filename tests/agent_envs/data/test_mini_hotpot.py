@@ -8,7 +8,15 @@ import time
 
 import pytest
 
-from agent_envs.data.mini_hotpot import generate_world, mini_names, mini_parts, mini_rows, mini_split, mini_world
+from agent_envs.data.mini_hotpot import (
+    generate_drafts,
+    generate_world,
+    mini_names,
+    mini_parts,
+    mini_rows,
+    mini_split,
+    mini_world,
+)
 from agent_envs.data.mini_world import Kind, build_world
 from agent_envs.data.names import Dice, Namer
 from agent_envs.data.records import Question
@@ -131,6 +139,16 @@ def test_generated_world_depends_on_its_seed_only_and_keeps_clear_of_excluded_na
     assert world != generate_world("b", 40, exclude=mini_names())
     titles = {passage.title for question in world for passage in question.passages}
     assert titles.isdisjoint(mini_names())
+
+
+def test_drafts_are_the_facts_behind_the_questions() -> None:
+    questions = generate_world("a", 40, num_passages=100)
+    world, drafts = generate_drafts("a", 40, num_passages=100)
+    assert [draft.text for draft in drafts] == [question.question for question in questions]
+    assert [draft.answer for draft in drafts] == [question.answers[0] for question in questions]
+    for draft in (draft for draft in drafts if draft.kind == "bridge"):
+        assert draft.gold[0].facts[draft.attributes[0]] == draft.gold[1].name
+        assert world.entities[draft.gold[1].name].facts[draft.attributes[1]] == draft.answer
 
 
 def test_unknown_part_names_the_known_ones() -> None:
