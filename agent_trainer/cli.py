@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_envs.errors import AgentEnvError
+from agent_trainer.commands.demo import demo
 from agent_trainer.commands.envs import envs
 from agent_trainer.commands.eval import evaluate_model
 from agent_trainer.commands.play import play
@@ -22,6 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+app.command("demo")(demo)
 app.command("envs")(envs)
 app.command("play")(play)
 app.command("train")(train)

@@ -96,8 +96,8 @@ def comparison_rows(before: Evaluation, after: Evaluation) -> list[tuple[str, Es
     ]
     return [
         *rows,
-        ("malformed share of calls", before.malformed_share, after.malformed_share),
-        ("truncated share of episodes", before.truncated_share, after.truncated_share),
+        ("malformed, of calls", before.malformed_share, after.malformed_share),
+        ("truncated, of episodes", before.truncated_share, after.truncated_share),
     ]
 
 
