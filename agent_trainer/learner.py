@@ -41,11 +41,13 @@ class TokenScorer:
         vocab_size: ids from here on have no probability (rows of the embedding beyond the tokenizer); None for none.
         fused: let the model's own fused head (TRL's ``add_fused_lm_head``) do it, which never holds the logits of more
             than a tile; for large vocabularies on accelerators. It knows no ``vocab_size``.
+        entropy_gradient: let the entropy carry a gradient, for a loss that has it; otherwise it is only a number.
     """
 
     temperature: float
     vocab_size: int | None = None
     fused: bool = False
+    entropy_gradient: bool = False
 
     def __call__(self, model: nn.Module, rows: Mapping[str, Tensor], where: Tensor) -> Scores:
         """Scores the completion tokens where ``where``, bool ``[B, T]``, is True.
@@ -66,6 +68,8 @@ class TokenScorer:
         else:
             logits = _logits_before(model, ids, positions)[:, : self.vocab_size]
             logprobs, entropy = logprobs_and_entropy(logits, targets, self.temperature)
+        if not self.entropy_gradient:
+            entropy = entropy.detach()
         blank = torch.zeros(where.shape, dtype=torch.float32, device=where.device)
         return Scores(blank.masked_scatter(where, logprobs), blank.masked_scatter(where, entropy))
 
@@ -87,7 +91,10 @@ class TokenScorer:
         output = model(input_ids=ids, labels=labels, fused_lm_head=True)
         # The head's answers stand one column before the label's: nothing precedes the first token.
         before = positions - torch.div(positions, ids.shape[1], rounding_mode="floor") - 1
-        return output.log_probs.reshape(-1)[before].float(), output.entropy.reshape(-1)[before].float()
+        logprobs = output.log_probs.reshape(-1)[before].float()
+        # The head of a reference that TRL loaded gives no entropy, and nobody asks for it.
+        entropy = torch.zeros_like(logprobs) if output.entropy is None else output.entropy.reshape(-1)[before].float()
+        return logprobs, entropy
 
 
 def logprobs_and_entropy(logits: Tensor, ids: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:

@@ -107,7 +107,8 @@ class AgentTrainer(GRPOTrainer):
         )  # refuses a model that cannot play these environments before anything runs
         tokenizer_size = self.stage.core.tokenizer.vocab_size
         fused = self.accelerator.device.type == "cuda"
-        self._scorer = TokenScorer(self.temperature, None if fused else tokenizer_size, fused)
+        bonus = args.entropy_coef != 0
+        self._scorer = TokenScorer(self.temperature, None if fused else tokenizer_size, fused, bonus)
         self._engines: dict[bool, RolloutEngine] = {}
         self._writer: JsonLinesWriter | None = None
         self._window_sums = WindowSums()

@@ -55,6 +55,12 @@ def test_logits_are_computed_at_the_asked_tokens_and_nowhere_else() -> None:
     assert shapes == [(int(rows.action_mask.sum()), model.config.vocab_size)]
 
 
+def test_the_entropy_is_a_number_unless_the_loss_has_it() -> None:
+    model, rows = tiny_model(), some_rows()
+    assert not TokenScorer(1.0)(model, tensors(rows), rows.action_mask).entropy.requires_grad
+    assert TokenScorer(1.0, entropy_gradient=True)(model, tensors(rows), rows.action_mask).entropy.requires_grad
+
+
 def test_ids_beyond_the_tokenizer_have_no_probability() -> None:
     model, rows = tiny_model(), some_rows()
     narrow = TokenScorer(1.0, vocab_size=100)(model, tensors(rows), rows.action_mask).logprobs
@@ -76,7 +82,7 @@ def test_the_environments_tokens_act_through_the_context_only() -> None:
 
 def test_an_empty_request_is_attached_to_the_graph_with_zero_gradients() -> None:
     model, rows = tiny_model(), some_rows()
-    scores = TokenScorer(1.0)(model, tensors(rows), torch.zeros_like(rows.action_mask))
+    scores = TokenScorer(1.0, entropy_gradient=True)(model, tensors(rows), torch.zeros_like(rows.action_mask))
     (scores.logprobs.sum() + scores.entropy.sum()).backward()
     gradients = [parameter.grad for parameter in model.parameters()]
     assert all(gradient is not None and not gradient.any() for gradient in gradients)

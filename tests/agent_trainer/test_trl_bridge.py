@@ -100,8 +100,8 @@ def test_the_fused_head_and_the_selected_head_agree() -> None:
     inputs = {name: getattr(rows, name) for name in names}
     model = tiny_model()
     add_fused_lm_head(model, temperature=0.7, outputs=("log_probs", "entropy"))
-    selected = TokenScorer(0.7)(model, inputs, rows.action_mask)
-    fused = TokenScorer(0.7, fused=True)(model, inputs, rows.action_mask)
+    selected = TokenScorer(0.7, entropy_gradient=True)(model, inputs, rows.action_mask)
+    fused = TokenScorer(0.7, fused=True, entropy_gradient=True)(model, inputs, rows.action_mask)
     assert torch.allclose(selected.logprobs, fused.logprobs, atol=1e-5)
     assert torch.allclose(selected.entropy, fused.entropy, atol=1e-5)
     gradients = [
@@ -110,6 +110,16 @@ def test_the_fused_head_and_the_selected_head_agree() -> None:
     ]
     for ours, theirs in zip(*gradients, strict=True):
         assert torch.allclose(ours, theirs, atol=1e-4)
+
+
+def test_a_reference_that_trl_loaded_is_scored_without_entropy() -> None:
+    rows = make_rows([episode()], [0], [0])
+    inputs = {name: getattr(rows, name) for name in ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")}
+    model = tiny_model()
+    add_fused_lm_head(model)
+    scores = TokenScorer(1.0, fused=True)(model, inputs, rows.action_mask)
+    assert scores.logprobs[rows.action_mask].all()
+    assert not scores.entropy.any()
 
 
 def test_the_order_of_prompts_depends_on_the_epoch_and_not_on_what_came_before() -> None:
