@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -12,12 +13,13 @@ from hypothesis import strategies as st
 from agent_envs.budgets import Budgets
 from agent_envs.episode import EpisodeCore
 from agent_envs.errors import ConfigError, EpisodeOverError, InvalidActionError
-from agent_envs.tokenizers import ByteTokenizer, Tokenizer
+from agent_envs.tokenizers import ByteTokenizer, Tokenizer, load_tokenizer
 from agent_envs.tools import tool
 from agent_envs.types import EventKind, StopReason, ToolResult
 from tests.agent_envs import driving
 from tests.agent_envs import small_tokenizers as small
 from tests.agent_envs.small_task import SmallTask, lookup_tool, small_core
+from tests.agent_envs.smollm2 import smollm2_tokenizer_folder
 
 CALL = '<tool_call>\n{"name": "lookup", "arguments": {"number": 1}}\n</tool_call>'
 HOSTILE_DOCUMENTS = (
@@ -29,8 +31,13 @@ HOSTILE_DOCUMENTS = (
 TEMPLATES = (small.WITH_TOOLS, small.PLAIN, small.STRICT, small.NO_END_TOKEN)
 
 
-def tokenizers() -> list[Tokenizer]:
-    return [ByteTokenizer(), *(small.bpe_tokenizer(template) for template in TEMPLATES)]
+@functools.cache
+def tokenizers() -> tuple[Tokenizer, ...]:
+    smollm2 = load_tokenizer(str(smollm2_tokenizer_folder()))
+    return (ByteTokenizer(), *(small.bpe_tokenizer(template) for template in TEMPLATES), smollm2)
+
+
+TOKENIZERS = range(len(TEMPLATES) + 2)
 
 
 def core_of(which: int, documents: tuple[str, ...], budgets: dict[str, int]) -> EpisodeCore[str]:
@@ -42,7 +49,7 @@ def core_of(which: int, documents: tuple[str, ...], budgets: dict[str, int]) -> 
 
 @settings(max_examples=150)
 @given(
-    which=st.integers(0, len(TEMPLATES)),
+    which=st.sampled_from(TOKENIZERS),
     stream_seed=st.integers(0, 10_000),
     documents=st.lists(st.one_of(st.text(max_size=50), st.sampled_from(HOSTILE_DOCUMENTS)), min_size=1, max_size=3),
     budgets=st.fixed_dictionaries(
@@ -69,7 +76,7 @@ def test_tokens_chunks_and_turns_give_the_same_episode(
     assert math.isclose(float(by_token.rewards.sum()), by_token.total_reward)
 
 
-@pytest.mark.parametrize("which", range(len(TEMPLATES) + 1))
+@pytest.mark.parametrize("which", TOKENIZERS)
 def test_the_action_tokens_are_exactly_what_the_policy_wrote(which: int) -> None:
     core = core_of(which, HOSTILE_DOCUMENTS, {})
     written = [core.encode_turn(text) for text in (CALL, "no action", CALL, "<answer>alpha</answer>")]
