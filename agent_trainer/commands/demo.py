@@ -15,7 +15,7 @@ _INTERRUPTED = 130  # the shell's own code for Ctrl-C
 def demo(
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(help="Options of the recipe hotpotqa_demo as key=value.", metavar="[KEY=VALUE]..."),
+        typer.Argument(help="Options of the recipe hotpotqa_demo as key=value.", metavar="KEY=VALUE"),
     ] = None,
     out: Annotated[
         Path,

@@ -276,7 +276,7 @@ def _result_table(summary: RunSummary) -> Table:
     apart = "lie apart: it has learned" if summary.intervals_apart else "do not lie apart"
     minutes, seconds = divmod(round(sum(summary.seconds.values())), 60)
     table.caption = (
-        f"The intervals of the exact match {apart}. {summary.updates} updates, {minutes} min {seconds} s in all."
+        f"The intervals of the exact match {apart}.\n{summary.updates} updates, {minutes} min {seconds} s in all."
     )
     table.caption_justify = "left"
     return table
