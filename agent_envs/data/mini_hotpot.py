@@ -23,13 +23,13 @@ NUM_PASSAGES = 700
 _NUM_DISTRACTORS = 8
 _COMPARISON_SHARE = 0.2
 _YES_NO_SHARE = 0.4
-_LEAST_YEARS_APART = 5
-_LINK_KINDS = {"birthplace": Kind.TOWN, "seat": Kind.TOWN, "publisher": Kind.COMPANY}
+_LEAST_YEARS_APART = 15
+_LINK_KINDS = {"birthplace": Kind.TOWN, "seat": Kind.TOWN, "publisher": Kind.COMPANY, "studio": Kind.COMPANY}
 
 # How a question names the middle entity: by its link from the first one.
 _DESCRIPTIONS: dict[tuple[Kind, str], tuple[str, ...]] = {
     (Kind.FILM, "director"): ("the director of {}", "the one who directed {}", "whoever shot {}"),
-    (Kind.FILM, "composer"): ("whoever set {} to music", "the one behind the music of {}", "the musician of {}"),
+    (Kind.FILM, "studio"): ("the studio of {}", "the company that produced {}", "the producer of {}"),
     (Kind.BOOK, "author"): ("the author of {}", "the one who wrote {}", "the writer of {}"),
     (Kind.BOOK, "publisher"): ("the publisher of {}", "the company behind {}", "the company that put out {}"),
     (Kind.COMPANY, "founder"): ("the founder of {}", "the one who started {}", "whoever set up {}"),

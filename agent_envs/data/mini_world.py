@@ -59,7 +59,7 @@ SHARES: dict[Kind, float] = {
 
 _TRADES = {
     "director": ("film maker",),
-    "composer": ("composer", "pianist"),
+    "idler": ("pianist", "painter"),
     "author": ("novelist", "poet"),
     "founder": ("builder", "merchant"),
     "mayor": ("lawyer", "teacher"),
@@ -82,10 +82,9 @@ _SENTENCES: dict[Kind, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = {
         (
             ("spouse",),
             (
-                "{first} wed {spouse}.",
-                "{first} shares a house with {spouse}, a partner of many years.",
-                "{spouse} and {first} are a couple.",
-                "The wedding of {first} and {spouse} was a quiet one.",
+                "The partner is {spouse}.",
+                "The wedding with {spouse} was a quiet one.",
+                "A house is shared with {spouse}.",
             ),
         ),
     ),
@@ -99,11 +98,11 @@ _SENTENCES: dict[Kind, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = {
             ),
         ),
         (
-            ("composer",),
+            ("studio",),
             (
-                "The score is by {composer}.",
-                "{composer} wrote the score.",
-                "It has a score by {composer}.",
+                "It was made by {studio}.",
+                "{studio} paid for it.",
+                "The money came from {studio}.",
             ),
         ),
     ),
@@ -206,7 +205,7 @@ def build_world(dice: Dice, num_passages: int, exclude: frozenset[str] = frozens
             name: {
                 "year": _draw_year(dice, Kind.FILM),
                 "director": dice.choose(by_role["director"]),
-                "composer": dice.choose(by_role["composer"]),
+                "studio": dice.choose(names[Kind.COMPANY]),
             }
             for name in names[Kind.FILM]
         },
@@ -257,6 +256,6 @@ def _write(dice: Dice, kind: Kind, name: str, facts: Mapping[str, str]) -> Entit
     """Puts the facts into sentences."""
     sentences, told_in = [], {}
     for index, (attributes, templates) in enumerate(_SENTENCES[kind]):
-        sentences.append(dice.choose(templates).format(name=name, first=name.split()[0], **facts))
+        sentences.append(dice.choose(templates).format(name=name, **facts))
         told_in.update(dict.fromkeys(attributes, index))
     return Entity(name, kind, facts, tuple(sentences), told_in)
