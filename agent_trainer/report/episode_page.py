@@ -82,9 +82,10 @@ class Run:
 
 
 def read_pairs(before: Path, after: Path) -> list[EpisodePair]:
-    """The questions that two evaluations have in common, from their JSON Lines files, in the order of the first.
+    """The questions that two evaluations have in common, from their JSON Lines files, sorted by the task's id.
 
-    Lines of episodes that broke have no record and are left out.
+    The lines lie in the order in which episodes ended, which differs from run to run. Those of episodes that broke have
+    no record and are left out.
 
     Raises:
         DataError: a file is missing or malformed, or the two have no question in common.
@@ -102,7 +103,7 @@ def read_pairs(before: Path, after: Path) -> list[EpisodePair]:
     ]
     if not pairs:
         raise DataError(f"{before} and {after} have no question in common, so there is nothing to compare")
-    return pairs
+    return sorted(pairs, key=lambda pair: pair.before.task_id)
 
 
 def before_after_page(

@@ -57,9 +57,9 @@ def test_the_whole_story_leaves_everything_that_it_promises(
     assert (summary.updates, summary.seed, summary.after.questions) == (2, 3, 3)
     for name in ("curve.png", "before_after.html", "summary.json", "summary.md", "model/model.safetensors"):
         assert (out / name).stat().st_size > 0, name
-    before, after = (list(read_jsonl(out / f"{name}.jsonl")) for name in ("before", "after"))
-    assert [line["task_id"] for line in before] == [line["task_id"] for line in after]
-    assert all(line["task_id"].startswith("mini/test/") for line in before)
+    before, after = ({line["task_id"] for line in read_jsonl(out / f"{name}.jsonl")} for name in ("before", "after"))
+    assert before == after and len(before) == 3
+    assert all(task_id.startswith("mini/test/") for task_id in before)
     trained_on = [line["task_id"] for line in read_jsonl(out / "episodes.jsonl")]
     assert len(trained_on) == 4 and all(task_id.startswith("mini/train/") for task_id in trained_on)
     assert [line["step"] for line in read_jsonl(out / "history.jsonl") if "reward" in line] == [1, 2]

@@ -136,7 +136,7 @@ def test_pairs_are_read_from_two_evaluations_without_those_that_broke(tmp_path: 
         head = {"task_id": task_id, "question": f"{task_id}?", "gold": "Ada", "error": error}
         return {**head, **episode_to_json(episode("Paea", task_id=task_id))} if error is None else head
 
-    for name, lines in (("a", [line("x"), line("y"), line("z", "broke")]), ("b", [line("z"), line("y"), line("x")])):
+    for name, lines in (("a", [line("y"), line("x"), line("z", "broke")]), ("b", [line("z"), line("y"), line("x")])):
         with JsonLinesWriter(tmp_path / f"{name}.jsonl") as writer:
             for record in lines:
                 writer.write(record)
