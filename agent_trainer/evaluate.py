@@ -26,10 +26,13 @@ from agent_envs.types import Episode
 from agent_trainer.records import JsonLinesWriter, episode_to_json, plain
 from agent_trainer.rollout import EpisodeSpec, Rollout, RolloutEngine, RolloutStats
 from agent_trainer.sampler import SAMPLERS, Sampler, SamplingParams
-from agent_trainer.statistics import Estimate, bootstrap, estimate
+from agent_trainer.statistics import Estimate, bootstrap, share
 
 if TYPE_CHECKING:
     from torch import nn
+
+
+_SHARES = frozenset({"em", "answered"})  # metrics of the tasks that are 0 or 1 in every episode
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +204,16 @@ def summarise(
         env_options=dict(env_options),
         questions=len(episodes),
         failed=len(rollouts) - len(episodes),
-        metrics={name: estimate([episode.metrics[name] for episode in episodes]) for name in names},
+        metrics={name: _interval(name, [episode.metrics[name] for episode in episodes]) for name in names},
         malformed_share=bootstrap(malformed, written),
-        truncated_share=estimate([float(episode.truncated) for episode in episodes]),
+        truncated_share=share([float(episode.truncated) for episode in episodes]),
         stats=stats,
     )
+
+
+def _interval(name: str, values: Sequence[float]) -> Estimate:
+    """Wilson's interval for a score that is yes or no by its meaning; a count that happens to be 1 gets a bootstrap."""
+    return share(values) if name in _SHARES else bootstrap(values)
 
 
 def _failure(episode: Episode | None) -> str:

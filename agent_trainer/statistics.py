@@ -69,8 +69,12 @@ def bootstrap(values: Sequence[float], weights: Sequence[float] | None = None) -
     return Estimate(mean, min(low, mean), max(high, mean))
 
 
-def estimate(values: Sequence[float]) -> Estimate:
-    """The mean of values: by Wilson where all are 0 or 1, by bootstrap otherwise."""
-    if len(values) and all(value in (0.0, 1.0) for value in values):
-        return wilson(int(sum(values)), len(values))
-    return bootstrap(values)
+def share(values: Sequence[float]) -> Estimate:
+    """The share of ones among values that are 0 or 1.
+
+    Raises:
+        ValueError: there is no value, or one is neither.
+    """
+    if any(value not in (0.0, 1.0) for value in values):
+        raise ValueError("a share is taken of values that are 0 or 1")
+    return wilson(int(sum(values)), len(values))

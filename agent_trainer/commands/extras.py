@@ -6,7 +6,7 @@ import importlib.util
 
 from agent_envs.errors import MissingExtraError
 
-_TRAIN = ("torch", "transformers", "trl", "peft", "datasets", "yaml")
+_TRAIN = ("torch", "transformers", "trl", "peft", "datasets", "yaml", "matplotlib", "tensorboard")
 
 
 def require_train_extra(what: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agent_trainer.statistics import Estimate, bootstrap, estimate, wilson
+from agent_trainer.statistics import Estimate, bootstrap, share, wilson
 
 
 def test_wilson_gives_its_published_values() -> None:
@@ -48,7 +48,8 @@ def test_values_that_cannot_be_averaged_are_refused() -> None:
         bootstrap([1.0], [1.0, 2.0])
 
 
-def test_yes_no_values_get_wilsons_interval_and_others_the_bootstrap() -> None:
-    assert estimate([1.0, 0.0, 1.0]) == wilson(2, 3)
-    assert estimate([1.0, 0.5, 1.0]) == bootstrap([1.0, 0.5, 1.0])
-    assert str(estimate([1.0, 0.0])) == "0.500 [0.095, 0.905]"
+def test_a_share_has_wilsons_interval_and_takes_nothing_but_zeros_and_ones() -> None:
+    assert share([1.0, 0.0, 1.0]) == wilson(2, 3)
+    assert str(share([1.0, 0.0])) == "0.500 [0.095, 0.905]"
+    with pytest.raises(ValueError, match="0 or 1"):
+        share([1.0, 0.5])
