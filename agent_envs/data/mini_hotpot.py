@@ -260,20 +260,20 @@ def _draw_earlier(dice: Dice, world: World) -> Draft | None:
 
 
 def _draw_yes_no(dice: Dice, world: World) -> Draft | None:
-    """Whether two have the same value; yes as often as no. None where nothing else has the first one's value."""
+    """Whether two have the same value; yes as often as no. None where the world has no such two."""
     kind, attribute = dice.choose(list(_SAME))
-    first = dice.choose(world.of_kind(kind))
     same = dice.chance(0.5)
-    fitting = [
-        entity
-        for entity in world.of_kind(kind)
-        if entity is not first and (entity.facts[attribute] == first.facts[attribute]) is same
-    ]
-    if not fitting:
-        return None
-    pair = (first, dice.choose(fitting))
-    text = dice.choose(_SAME[kind, attribute]).format(pair[0].name, pair[1].name)
-    return Draft(text, "yes" if same else "no", "comparison", pair, (attribute, attribute))
+    for first in dice.shuffled(world.of_kind(kind)):
+        fitting = [
+            entity
+            for entity in world.of_kind(kind)
+            if entity is not first and (entity.facts[attribute] == first.facts[attribute]) is same
+        ]
+        if fitting:
+            pair = (first, dice.choose(fitting))
+            text = dice.choose(_SAME[kind, attribute]).format(pair[0].name, pair[1].name)
+            return Draft(text, "yes" if same else "no", "comparison", pair, (attribute, attribute))
+    return None
 
 
 class _Distractors:
@@ -307,10 +307,7 @@ class _Distractors:
 
     def _alike(self, draft: Draft) -> list[Entity]:
         words = dict.fromkeys(
-            word
-            for entity in draft.gold
-            for word in entity.name.split()
-            if word not in ("The", "My", "and", "the", "Without")
+            word for entity in draft.gold for word in entity.name.split() if word not in ("The", "My")
         )
         return list(dict.fromkeys(entity for word in words for entity in self._by_word[word]))
 

@@ -1,7 +1,7 @@
 """Made-up names, and draws that are the same in every version of Python.
 
 Names are put together from short lists, so that a small byte-pair vocabulary covers each in a few tokens, while there
-are far more combinations than a world uses: 30,720 persons, 5,760 towns, 14,900 pairs of title words, 3,600 companies
+are far more combinations than a world uses: 30,720 persons, 5,760 towns, 8,000 pairs of title words, 3,600 companies
 and 720 rivers.
 """
 
@@ -31,11 +31,14 @@ _TOWN_STARTS = _words(
 )
 _TOWN_MIDDLES = _words("a e i o u an en or ar el il um")
 _TOWN_ENDS = _words("ville ford holm stead gate mouth burg minster haven dale wold ness cross bury field port")
-_RIVER_STARTS = _words(
-    "Aur Bry Cly Dee Esk Fal Gry Hym Isk Jun Kry Loi Myt Nyl Ouz Pry Ryn Syl Tyv Ush Vys Wyl Xan Yar Zym Bou Doo Fou "
-    "Lou Mou"
+_RIVER_ADJECTIVES = _words(
+    "Upper Lower Great Little Old New White Black Red Green Blue Brown Cold Warm Deep Slow Swift Bright Dark Long Wide "
+    "Still Dry Lost"
 )
-_RIVER_ENDS = _words("ra na sa la va da ma ka ta ga lin rin sin min din tin ro no so lo vo do mo ko")
+_RIVER_STEMS = _words(
+    "Aura Brysa Cleva Deeno Eskin Falda Gryna Hymra Iskel Junta Kryva Loira Mytho Nylin Ouzra Pryde Rynla Sylvo Tyvin "
+    "Ushka Vysla Wylma Xanda Yarra Zymbo Boula Doona Fouro Louma Moury"
+)
 _FIRM_STARTS = _words(
     "Acto Bexo Cindo Delco Exto Fabro Gelto Hydro Inko Jetto Kelvo Lumo Metro Nexo Opto Pano Quanto Roto Silvo Tecno"
 )
@@ -48,7 +51,8 @@ _ADJECTIVES = _words(
     "Silent Golden Broken Hidden Crimson Distant Empty Frozen Gentle Hollow Iron Jagged Kindly Lonely Midnight Narrow "
     "Open Painted Quiet Restless Silver Tender Unseen Velvet Wandering Yellow Ancient Bitter Careless Drifting Endless "
     "Faithful Grey Humble Idle Joyful Last Marble Northern Olive Patient Ragged Secret Twisted Upper Vacant Wooden "
-    "Young Amber Burning"
+    "Young Amber Burning Azure Barren Clever Dusty Eager Fading Gallant Hungry Icy Jolly Keen Lucky Mighty Noble Odd "
+    "Proud Quick Rusty Sleepy Tired Useful Vivid Weary Zealous Brave Calm Daring Early Fierce Grand"
 )
 _NOUNS = _words(
     "Harbour Garden Lantern Mountain Orchard Palace Quarry River Station Theatre Valley Window Bridge Candle Desert "
@@ -59,8 +63,7 @@ _NOUNS = _words(
     "Stranger Traveller Uncle Visitor Weaver Apprentice Banker Captain Doctor Emperor Farmer Ghost Hermit Imposter "
     "Juggler Keeper Locksmith Miller Neighbour Outlaw Poet Rider Soldier Tailor Watchman"
 )
-_ADJECTIVE_TITLES = ("The {} {}", "My {} {}", "{} {}")
-_NOUN_TITLES = ("The {} and the {}", "{} Without {}")
+_TITLES = ("The {} {}", "My {} {}", "{} {}")
 
 
 class Dice:
@@ -122,21 +125,19 @@ class Namer:
         return self._fresh((_TOWN_STARTS, _TOWN_MIDDLES, _TOWN_ENDS))
 
     def river(self) -> str:
-        """One word, without an article."""
-        return self._fresh((_RIVER_STARTS, _RIVER_ENDS))
+        """Two words, without an article."""
+        return self._fresh((_RIVER_ADJECTIVES, [" "], _RIVER_STEMS))
 
     def company(self) -> str:
         """A made-up word and the goods."""
         return self._fresh((_FIRM_STARTS, _FIRM_MIDDLES, [" "], _FIRM_ENDS))
 
     def title(self) -> str:
-        """The title of a film or a book: two words of meaning, no other title has the same two in that order."""
+        """The title of a film or a book: no other title has the same adjective and noun."""
         while True:
-            with_adjective = self._dice.chance(0.6)
-            first = self._dice.choose(_ADJECTIVES if with_adjective else _NOUNS)
-            second = self._dice.choose(_NOUNS)
-            titles = [form.format(first, second) for form in (_ADJECTIVE_TITLES if with_adjective else _NOUN_TITLES)]
-            if first != second and self._taken.isdisjoint(titles):
+            adjective, noun = self._dice.choose(_ADJECTIVES), self._dice.choose(_NOUNS)
+            titles = [form.format(adjective, noun) for form in _TITLES]
+            if self._taken.isdisjoint(titles):
                 self._taken.update(titles)
                 return self._dice.choose(titles)
 

@@ -33,7 +33,7 @@ from agent_envs.types import Episode, ToolCall
 TOP_K = 2
 BUDGETS = Budgets(max_turns=4, max_turn_tokens=24, max_observation_tokens=160, max_context=512)
 QUESTIONS_PER_WORLD = 384
-BRIDGES_KEPT = 0.5  # of those drawn: comparisons are rare in the data set and hard, so they are practised more
+BRIDGES_KEPT = 0.8  # of those drawn: comparisons are rare in the data set and hard, so they are practised more
 LIVE_WORLDS = 8
 
 DEMO_OPTIONS: dict[str, object] = {

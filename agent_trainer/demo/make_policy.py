@@ -71,12 +71,11 @@ class Phase:
 
 PHASES = (
     Phase("copying", 90, 128, FAULTLESS, first_turn_only=True),
-    Phase("reading", 400, 32, FAULTLESS),
-    Phase("reading, slower", 300, 32, FAULTLESS, floor=0.1, environment_weight=0.2),
+    Phase("reading", 1100, 32, FAULTLESS, floor=0.05),
     Phase("bad habits", 80, 32, FAULTY, peak=0.1, floor=0.01, environment_weight=0.1),
 )
 MATRIX_LEARNING_RATE = 0.05
-OTHER_LEARNING_RATE = 0.01
+OTHER_LEARNING_RATE = 0.007
 WARMUP_STEPS = 20
 
 

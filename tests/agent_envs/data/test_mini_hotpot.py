@@ -23,9 +23,9 @@ from agent_envs.data.records import Question
 from agent_envs.errors import ConfigError
 
 PINNED = {
-    "train": "10f5a65da99e29edfb8633a92d51d64d06d0f60d1adcfeab2bca118eb833fee0",
-    "validation": "4eac581dce0972171b26463c8a9437ee76f2853e7d6365cd6b180fdd231368e8",
-    "test": "5741a6195bcae2a82e10a3e569a47e3dc10c137b9d71c466fdeea7ac33c479c7",
+    "train": "45e6dafc160ef8348a03ee8bb85a2806e1da1bfad6c0f2ed0f7c9da5c4e77fb0",
+    "validation": "9a72e27dd330518609607e7aa68d49a57976db9d776895927860678c8816cb88",
+    "test": "4b52bf609cc277ee79c7de7c2065e3ff59fbd9df0557fdf249b6d17a0dbf32ae",
 }
 
 
