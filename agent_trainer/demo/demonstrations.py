@@ -33,7 +33,6 @@ from agent_envs.types import Episode, ToolCall
 TOP_K = 2
 BUDGETS = Budgets(max_turns=4, max_turn_tokens=24, max_observation_tokens=160, max_context=512)
 QUESTIONS_PER_WORLD = 384
-BRIDGES_KEPT = 0.8  # of those drawn: comparisons are rare in the data set and hard, so they are practised more
 LIVE_WORLDS = 8
 
 DEMO_OPTIONS: dict[str, object] = {
@@ -69,7 +68,10 @@ class Habits:
 
 
 FAULTLESS = Habits()
-FAULTY = Habits(guess=0.1, stop_early=0.42, wrong_name=0.1, repeat=0.1, give_up=0.6, wrong_passage=0.1, wrong_fact=0.15)
+FAULTY = Habits(
+    guess=0.1, stop_early=0.56, wrong_name=0.07, repeat=0.07, give_up=0.6, wrong_passage=0.1, wrong_fact=0.15
+)
+"""Stopping early is the likelier move after the first search, so that the greedy policy has it too."""
 
 
 class Stage:
@@ -114,27 +116,27 @@ class DemonstrationStream:
         self.num_worlds = 0
         self._live = [self._open_world() for _ in range(LIVE_WORLDS)]
 
-    def draw(self, count: int, habits: Habits) -> list[Episode]:
-        """The next demonstrations, of questions from several worlds."""
+    def draw(self, count: int, habits: Habits, comparison_share: float = 0.2) -> list[Episode]:
+        """The next demonstrations, of questions from several worlds, comparisons at their share."""
         episodes = []
         for _ in range(count):
             slot = self._dice.below(len(self._live))
-            stage, left = self._live[slot]
-            index = left.pop()
-            episodes.append(stage.play(index, plan(stage.drafts[index], stage, habits, self._dice)))
-            if not left:
+            kind = self._dice.chance(comparison_share)
+            while not self._live[slot][1][kind]:
                 self._live[slot] = self._open_world()
+            stage, decks = self._live[slot]
+            index = decks[kind].pop()
+            episodes.append(stage.play(index, plan(stage.drafts[index], stage, habits, self._dice)))
         return episodes
 
-    def _open_world(self) -> tuple[Stage, list[int]]:
+    def _open_world(self) -> tuple[Stage, tuple[list[int], list[int]]]:
+        """A world and two decks of its questions: bridges and comparisons."""
         self.num_worlds += 1
         stage = Stage(f"{self._seed}/{self.num_worlds}", self._tokenizer)
-        kept = [
-            index
-            for index, draft in enumerate(stage.drafts)
-            if draft.kind == "comparison" or self._dice.chance(BRIDGES_KEPT)
-        ]
-        return stage, self._dice.shuffled(kept)
+        order = self._dice.shuffled(range(len(stage.drafts)))
+        comparisons = [index for index in order if stage.drafts[index].kind == "comparison"]
+        bridges = [index for index in order if stage.drafts[index].kind == "bridge"]
+        return stage, (bridges, comparisons)
 
 
 def demo_core(questions: Sequence[Question], retriever: Retriever, tokenizer: Tokenizer) -> EpisodeCore[Question]:

@@ -57,6 +57,7 @@ class Phase:
         peak: factor on the learning rates at the start of the phase; it falls in a line to ``floor``.
         floor: factor at the end of the phase.
         environment_weight: of the loss on the environment's tokens, beside 1 for the policy's own.
+        comparison_share: of the questions; comparisons are the harder kind, so they are practised more.
     """
 
     name: str
@@ -67,11 +68,13 @@ class Phase:
     peak: float = 1.0
     floor: float = 1.0
     environment_weight: float = 0.3
+    comparison_share: float = 0.2
 
 
 PHASES = (
     Phase("copying", 90, 128, FAULTLESS, first_turn_only=True),
-    Phase("reading", 1100, 32, FAULTLESS, floor=0.05),
+    Phase("reading", 600, 32, FAULTLESS, floor=0.5, comparison_share=0.4),
+    Phase("reading, slower", 500, 32, FAULTLESS, peak=0.5, floor=0.03, comparison_share=0.4),
     Phase("bad habits", 80, 32, FAULTY, peak=0.1, floor=0.01, environment_weight=0.1),
 )
 MATRIX_LEARNING_RATE = 0.05
@@ -79,7 +82,7 @@ OTHER_LEARNING_RATE = 0.007
 WARMUP_STEPS = 20
 
 
-def make_model(seed: int) -> PreTrainedModel:
+def make_model(seed: int, pad_id: int, end_id: int) -> PreTrainedModel:
     """A Qwen3-style model of about a million parameters: grouped-query attention, tied embeddings, rotary positions."""
     torch.manual_seed(seed)
     config = Qwen3Config(
@@ -93,8 +96,8 @@ def make_model(seed: int) -> PreTrainedModel:
         max_position_embeddings=1024,
         tie_word_embeddings=True,
         bos_token_id=None,
-        pad_token_id=0,
-        eos_token_id=1,
+        pad_token_id=pad_id,
+        eos_token_id=end_id,
     )
     return Qwen3ForCausalLM(config)
 
@@ -146,7 +149,7 @@ def train(model: PreTrainedModel, stream: DemonstrationStream, phases: Sequence[
             for step in range(phase.steps):
                 factor = phase.peak + (phase.floor - phase.peak) * step / phase.steps
                 _set_rates(optimizers, rates, factor * min(1.0, (done + 1) / WARMUP_STEPS))
-                batch = collate(stream.draw(phase.batch, phase.habits), phase.first_turn_only)
+                batch = collate(stream.draw(phase.batch, phase.habits, phase.comparison_share), phase.first_turn_only)
                 loss, now_right = loss_of(model, batch, phase.environment_weight)
                 if not math.isfinite(loss.item()):
                     raise RuntimeError(f"the loss is {loss.item()} at step {done}: lower the learning rates")
@@ -196,9 +199,10 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     transformers_logging.disable_progress_bar()
     started = time.perf_counter()
-    train_tokenizer().save_pretrained(arguments.out, save_jinja_files=False)
+    tokenizer = train_tokenizer()
+    tokenizer.save_pretrained(arguments.out, save_jinja_files=False)
     stream = DemonstrationStream(f"warm start/{arguments.seed}", load_tokenizer(str(arguments.out)))
-    model = make_model(arguments.seed)
+    model = make_model(arguments.seed, tokenizer.pad_token_id, tokenizer.eos_token_id)
     CONSOLE.print(f"{model.num_parameters():,} parameters; tokenizer after {time.perf_counter() - started:.0f} s")
     phases = [scaled(phase, arguments.scale) for phase in PHASES]
     train(model, stream, phases, arguments.out)

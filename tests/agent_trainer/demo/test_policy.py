@@ -63,7 +63,7 @@ def test_prompt_is_short() -> None:
 def test_a_step_of_every_phase_lowers_the_loss_of_its_batch() -> None:
     from agent_trainer.demo import demonstrations
 
-    model = make_model(seed=0)
+    model = make_model(seed=0, pad_id=TOKENIZER.pad_id, end_id=next(iter(TOKENIZER.eos_ids)))
     episodes = [demonstrations.Stage("t", TOKENIZER, 20).play(0, [demonstrations._answer("yes")]) for _ in range(2)]
     batch = collate(episodes, first_turn_only=True)
     before, _ = loss_of(model, batch, 0.3)
