@@ -1,6 +1,6 @@
 """What a run is: TRL's ``GRPOConfig`` with an environment, batches counted in prompts, and the parts of the algorithm.
 
-Everything that ``transformers.TrainingArguments`` takes (learning rate, schedule, saving, logging, DeepSpeed, FSDP)
+Everything that ``transformers.TrainingArguments`` takes (learning rate, schedule, saving, logging, DeepSpeed)
 works as there. Options of ``GRPOConfig`` that this trainer replaces are refused rather than ignored.
 """
 
@@ -41,6 +41,12 @@ _REPLACED = {
     "use_vllm": "sampler",
     "use_transformers_continuous_batching": "sampler",
     "router_aux_loss_coef": "nothing; no auxiliary loss is added",
+    "use_bias_correction_kl": "nothing; the KL term is never weighted by the ratio",
+    "vllm_importance_sampling_correction": "importance_correction",
+    "vllm_importance_sampling_mode": "importance_correction",
+    "vllm_importance_sampling_clip_max": "max_importance_weight",
+    "vllm_importance_sampling_clip_min": "max_importance_weight",
+    "ds3_gather_for_generation": "nothing; weights are always gathered, since processes play at their own pace",
     # A policy gradient is only right for the distribution that was sampled from: the whole of it.
     "top_p": "temperature; tokens are sampled from the whole distribution, or the ratios would be biased",
     "top_k": "temperature; tokens are sampled from the whole distribution, or the ratios would be biased",
@@ -219,8 +225,9 @@ class AgentConfig(GRPOConfig):
             raise ConfigError(
                 f"group_size must be >= 2, since an episode is compared with its group; got {self.group_size}"
             )
-        if self.num_generations_eval is None:
-            self.num_generations_eval = 1
+        if self.num_generations_eval not in (None, 1):
+            raise ConfigError(f"num_generations_eval is {self.num_generations_eval}, but a task is evaluated once")
+        self.num_generations_eval = 1
         if self.prompts_per_step is not None:
             self._accumulate(self.prompts_per_step * self.group_size)
         if self.updates_per_rollout > 1:

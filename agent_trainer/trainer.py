@@ -1,6 +1,6 @@
 """``AgentTrainer``: TRL's GRPO trainer with episodes in place of completions.
 
-TRL keeps what surrounds an update (accelerate, FSDP, DeepSpeed, PEFT, buffering, checkpoints, logging). Two of its
+TRL keeps what surrounds an update (accelerate, DeepSpeed, PEFT, buffering, checkpoints, logging). Two of its
 methods are replaced in full: the one that makes a batch (episodes are played, laid out as rows, and judged against
 their group) and the one that makes the loss (only the policy's own tokens count). What they need lies in small modules
 beside this one.
@@ -19,7 +19,7 @@ from accelerate.utils import gather_object
 from datasets import Dataset
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
-from transformers.trainer_utils import TrainOutput
+from transformers.trainer_utils import TrainOutput, get_last_checkpoint
 from trl import GRPOTrainer
 
 from agent_envs.errors import ConfigError
@@ -38,6 +38,7 @@ from agent_trainer.records import JsonLinesWriter, episode_to_json
 from agent_trainer.rollout import Rollout, RolloutEngine
 from agent_trainer.sampler import SAMPLERS, Sampler, SamplingParams
 from agent_trainer.stage import MakeEnv, Stage, group_specs, open_stage
+from agent_trainer.updates import SkipEmptyUpdates
 
 _log = logging.getLogger(__name__)
 
@@ -101,10 +102,10 @@ class AgentTrainer(GRPOTrainer):
                 optimizers=optimizers,
                 peft_config=peft_config,
             )
+        bridge.refuse_what_cannot_generate(self)
         bridge.adopt_reference(self, reference)
-        self._sampler(
-            self.model, training=True
-        )  # refuses a model that cannot play these environments before anything runs
+        for training in (True,) if self.eval_stage is None else (True, False):
+            self._sampler(self.model, training)  # refuses a model that cannot play there before anything runs
         tokenizer_size = self.stage.core.tokenizer.vocab_size
         fused = self.accelerator.device.type == "cuda"
         bonus = args.entropy_coef != 0
@@ -115,6 +116,8 @@ class AgentTrainer(GRPOTrainer):
         self._denominators: Denominators | None = None
         self._clock = PhaseClock(lambda values: bridge.log_values(self, values))
         self.add_callback(self._clock)
+        self.add_callback(SkipEmptyUpdates(self._window_is_empty))
+        self.add_callback(bridge.ResumedCounters(self))
 
     def train(
         self,
@@ -125,9 +128,14 @@ class AgentTrainer(GRPOTrainer):
         """Trains; Ctrl-C leaves a checkpoint of the last finished step and every episode played so far.
 
         Raises:
+            ConfigError: a checkpoint is to be resumed and there is none.
             KeyboardInterrupt: after Ctrl-C, once everything is saved.
             TrainingError: the run cannot go on; the message says why.
         """
+        folder = str(self.args.output_dir)
+        if resume_from_checkpoint is True and not (Path(folder).is_dir() and get_last_checkpoint(folder)):
+            raise ConfigError(f"there is no checkpoint in {folder} to resume from; start without resuming")
+        self._window_sums, self._denominators = WindowSums(), None  # of an update that was interrupted
         try:
             return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
         except KeyboardInterrupt:
@@ -154,10 +162,10 @@ class AgentTrainer(GRPOTrainer):
         """Plays the episodes of one generation and gives their rows, with advantages, in TRL's layout."""
         training = bridge.is_training(self)
         rollouts = self._play([row["task_id"] for row in inputs], training)
-        rows = self._rows(rollouts)
         if not training:
-            self._report(rollouts, rows, None)
-            return {"prompt_ids": rows.prompt_ids[:1]}
+            self._report(rollouts)
+            return {}
+        rows = self._rows(rollouts)
         mask = loss_mask(rows.action_mask, rows.completion_mask, only_actions=self.args.loss_mask)
         found = estimate_over_processes(
             self.accelerator,
@@ -172,7 +180,7 @@ class AgentTrainer(GRPOTrainer):
                 valid=rows.valid,
             ),
         )
-        self._report(rollouts, rows, found)
+        self._report(rollouts, (rows, found))
         return self._output(rows, found)
 
     def _play(self, task_ids: Sequence[str], training: bool) -> list[Rollout]:
@@ -246,7 +254,8 @@ class AgentTrainer(GRPOTrainer):
             "num_items_in_batch": self.accelerator.reduce(mask.sum(), reduction="sum"),
             "sampler_logprobs": kept.sampler_logprobs,
         }
-        chunk_rows = self.args.per_device_train_batch_size
+        # As many chunks as micro-batches, on every process alike: sharded weights are gathered for each forward pass.
+        chunk_rows = len(kept) // self.args.steps_per_generation
         if bridge.needs_old_logprobs(self.args):
             with bridge.scoring(self) as policy:
                 output["old_per_token_logps"] = self._scorer.in_chunks(policy, output, mask, chunk_rows)
@@ -305,9 +314,13 @@ class AgentTrainer(GRPOTrainer):
             self._denominators = Denominators(tokens=total[0], sequences=total[1])
         return self._denominators
 
+    def _window_is_empty(self) -> bool:
+        """True where no process has a token to learn from in the accumulation window at hand."""
+        return self._denominators is not None and not bool(self._denominators.tokens)
+
     # What is kept and reported
 
-    def _report(self, rollouts: Sequence[Rollout], rows: RowBatch, found: Advantages | None) -> None:
+    def _report(self, rollouts: Sequence[Rollout], learned: tuple[RowBatch, Advantages] | None = None) -> None:
         """Hands the numbers of a generation to the log, over all processes."""
         local = episode_values([rollout.episode for rollout in rollouts])
         values: dict[str, list[float]] = {}
@@ -315,7 +328,8 @@ class AgentTrainer(GRPOTrainer):
             for name, numbers in part.items():
                 values.setdefault(name, []).extend(numbers)
         values["malformed_share"] = [malformed_share(values)]
-        if found is not None:
+        if learned is not None:
+            rows, found = learned
             rewards = torch.tensor(values.get("reward", [0.0]))
             values["reward_std"] = [float(rewards.std(correction=0))]
             values["groups_without_spread"] = [found.groups_without_spread / max(1, found.num_groups)]

@@ -14,12 +14,13 @@ from typing import Any
 import torch
 from accelerate.utils import is_peft_model
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from trl import GRPOConfig, GRPOTrainer
-from trl.models import prepare_deepspeed, prepare_fsdp
+from trl.models import prepare_deepspeed
 from trl.models.utils import disable_gradient_checkpointing, unwrap_model_for_generation
 from trl.trainer.utils import RepeatSampler, add_fused_lm_head, disable_dropout_in_model, use_adapter
 
+from agent_envs.errors import ConfigError
 from agent_trainer.stage import stable_seed
 
 # What TRL's buffering, shuffling and splitting pass on untouched, and its own loss would read.
@@ -59,6 +60,34 @@ def train_sampler(trainer: GRPOTrainer, dataset: Any) -> EpochSampler:
     )
 
 
+class ResumedCounters(TrainerCallback):  # type: ignore[misc]
+    """Puts TRL's own counters where transformers' trainer begins, in the middle of a generation or an epoch too.
+
+    TRL counts micro-batches from the making of the trainer. After a resumed step that began in the middle of a
+    generation, or an interrupted one, it would play the same prompts again and mistake where an update ends.
+    """
+
+    def __init__(self, trainer: GRPOTrainer) -> None:
+        """Whose counters."""
+        self._trainer = trainer
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Counts the micro-batches of the steps that are done, and drops what an interrupted run had buffered."""
+        self._trainer._step = state.global_step * args.gradient_accumulation_steps
+        self._trainer._buffered_inputs = None
+
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Tells the order of prompts its epoch; through a resumed loader of several processes accelerate does not."""
+        order: Any = kwargs["train_dataloader"]
+        while not isinstance(order, EpochSampler):
+            order = order.batch_sampler if hasattr(order, "batch_sampler") else order.sampler
+        order.set_epoch(int(state.epoch or 0))
+
+
 def unused_reward(**_: Any) -> list[float]:
     """Stands for the reward function that TRL's constructor asks for; rewards come from the environment.
 
@@ -66,6 +95,19 @@ def unused_reward(**_: Any) -> list[float]:
         RuntimeError: always; nothing should call it.
     """
     raise RuntimeError("the environment gives the rewards: this function only satisfies TRL's constructor")
+
+
+def refuse_what_cannot_generate(trainer: GRPOTrainer) -> None:
+    """Refuses weights that no process holds as a whole while it plays, rather than waiting for ever.
+
+    Raises:
+        ConfigError: the model is sharded by FSDP, whose forward pass needs all processes in step, and rollouts are not.
+    """
+    if trainer.is_fsdp_enabled:
+        raise ConfigError(
+            "FSDP gathers weights in each forward pass, which all processes must run together, and rollouts do not: "
+            "use plain data parallelism, with an adapter (lora) perhaps, or DeepSpeed, which gathers once per rollout"
+        )
 
 
 def copy_reference(model: str | PreTrainedModel | nn.Module, config: GRPOConfig, has_adapter: bool) -> nn.Module | None:
@@ -107,8 +149,6 @@ def adopt_reference(trainer: GRPOTrainer, reference: nn.Module | None) -> None:
     )
     if trainer.is_deepspeed_enabled:
         trainer.ref_model = prepare_deepspeed(reference, trainer.accelerator)
-    elif trainer.is_fsdp_enabled:
-        trainer.ref_model = prepare_fsdp(reference, trainer.accelerator)
     else:
         trainer.ref_model = trainer.accelerator.prepare_model(reference, evaluation_mode=True)
 

@@ -60,6 +60,9 @@ def test_the_loss_reads_its_settings_from_here(tmp_path: Path) -> None:
         ({"env_kwargs": {"max_turns": 3}, "max_turns": 4}, "give it once"),
         ({"eval_strategy": "steps"}, "needs eval_tasks"),
         ({"generation_batch_size": 12}, "must be divisible"),
+        ({"vllm_importance_sampling_correction": False}, "use instead: importance_correction"),
+        ({"ds3_gather_for_generation": False}, "always gathered"),
+        ({"num_generations_eval": 4}, "evaluated once"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )

@@ -13,7 +13,14 @@ from agent_envs.errors import ConfigError
 from agent_envs.types import StopReason
 from agent_trainer.errors import NonFiniteError, TrainingError
 from agent_trainer.trainer import AgentTrainer
-from tests.agent_trainer.small_training import SameTask, small_config, small_trainer, tiny_model, writing_env
+from tests.agent_trainer.small_training import (
+    SameTask,
+    WritingTask,
+    small_config,
+    small_trainer,
+    tiny_model,
+    writing_env,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -151,6 +158,14 @@ def test_groups_without_spread_are_dropped_and_reported_and_nothing_breaks(tmp_p
     assert len(episodes(tmp_path)) == 8
 
 
+def test_an_update_with_nothing_to_learn_leaves_the_weights_alone(tmp_path: Path) -> None:
+    trainer = small_trainer(tmp_path, task=SameTask(), weight_decay=0.5, max_steps=2)
+    before = weights(trainer)
+    trainer.train()
+    assert trainer.state.global_step == 2
+    assert all(torch.equal(before[name], after) for name, after in weights(trainer).items())
+
+
 def test_only_the_policys_tokens_are_trained_unless_the_loss_mask_is_off(tmp_path: Path) -> None:
     on, off = small_trainer(tmp_path / "on"), small_trainer(tmp_path / "off", loss_mask=False)
     on.train()
@@ -234,6 +249,72 @@ def test_a_run_goes_on_from_its_checkpoint_with_the_prompts_it_would_have_had(tm
     assert resumed.state.global_step == 3
 
 
+def test_a_run_goes_on_in_the_middle_of_an_epoch_and_of_a_generation(tmp_path: Path) -> None:
+    task = WritingTask(tuple(f"item {number}" for number in range(8)))
+    options = {
+        "max_steps": 8,
+        "updates_per_rollout": 2,
+        "prompts_per_step": 1,
+        "save_strategy": "steps",
+        "save_steps": 1,
+    }
+    whole = small_trainer(tmp_path / "whole", task=task, per_device_train_batch_size=4, **options)
+    whole.train()
+    for step in (3, 5):  # an epoch has eight steps
+        folder = tmp_path / f"from_{step}"
+        resumed = small_trainer(folder, task=task, per_device_train_batch_size=4, **options)
+        resumed.train(resume_from_checkpoint=str(tmp_path / "whole" / f"checkpoint-{step}"))
+        of_whole = {(line["step"], line["task_id"]) for line in episodes(tmp_path / "whole") if line["step"] > step}
+        played = {(line["step"], line["task_id"]) for line in episodes(folder)}
+        again = {(step, task_id) for at, task_id in played if at == step}  # of the half that was left
+        assert played == of_whole | again
+        assert again <= {(step, line["task_id"]) for line in episodes(tmp_path / "whole") if line["step"] == step - 1}
+
+
+def test_a_trainer_that_was_interrupted_goes_on_with_whole_updates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = small_trainer(tmp_path, max_steps=3, per_device_train_batch_size=2)
+    with monkeypatch.context() as patch:
+        compute = trainer._compute_loss
+
+        def interrupted(model: Any, inputs: Any) -> torch.Tensor:
+            if trainer.state.global_step == 1 and len(trainer.losses) == 6:
+                raise KeyboardInterrupt
+            return compute(model, inputs)
+
+        patch.setattr(trainer, "_compute_loss", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            trainer.train()
+    trainer.train(resume_from_checkpoint=True)
+    windows = [trainer.inputs[at : at + 4] for at in (6, 10)]
+    counted = [sum(int(inputs["tool_mask"].sum()) for inputs in window) for window in windows]
+    assert logged(trainer, "tokens")[1:] == counted
+
+
+def test_resuming_without_a_checkpoint_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no checkpoint"):
+        small_trainer(tmp_path).train(resume_from_checkpoint=True)
+
+
+def test_an_evaluation_batch_that_broke_is_counted_and_ends_nothing(tmp_path: Path) -> None:
+    def fragile() -> Any:
+        env = writing_env()
+        reset = env.reset
+
+        def broken(*, options: dict[str, Any], **rest: Any) -> Any:
+            return 1 / 0 if options["task_id"] == "small-1" else reset(options=options, **rest)
+
+        env.reset = broken  # type: ignore[method-assign]
+        return env
+
+    args = small_config(tmp_path, eval_tasks=2, per_device_eval_batch_size=1)
+    trainer = AgentTrainer(model=tiny_model(), args=args, env=fragile)
+    metrics = trainer.evaluate()
+    trainer.close()
+    assert metrics["eval_failed_share"] == 0.5
+
+
 def test_evaluation_plays_held_out_tasks_and_reports_means_over_episodes(tmp_path: Path) -> None:
     trainer = small_trainer(tmp_path, eval_tasks=3)
     metrics = trainer.evaluate()
@@ -250,6 +331,9 @@ def test_a_model_that_cannot_play_is_refused_before_anything_runs(tmp_path: Path
     small.resize_token_embeddings(100)
     with pytest.raises(ConfigError, match="259 ids"):
         small_trainer(tmp_path, model=small)
+    with pytest.raises(ConfigError, match="max_context=2048"):
+        options = {"max_context": 1000, "eval_env_kwargs": {"max_context": 2048}, "eval_tasks": 1}
+        AgentTrainer(model=tiny_model(), args=small_config(tmp_path, **options), env="AgentR1/HotpotQA-v0")
     with pytest.raises(ConfigError, match="fewer than the 32 prompts"):
         small_trainer(tmp_path, prompts_per_step=32, group_size=2)
     with pytest.raises(ConfigError, match="unknown environment"):

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from accelerate import skip_first_batches
+from accelerate.data_loader import BatchSamplerShard, DataLoaderShard
 from torch import Tensor
+from torch.utils.data import BatchSampler
+from transformers import TrainerState
 from trl import GRPOConfig, GRPOTrainer
 from trl.trainer import grpo_trainer
 from trl.trainer.utils import RepeatSampler, add_fused_lm_head, shuffle_sequence_dict, split_tensor_dict
 
+from agent_envs.errors import ConfigError
 from agent_trainer import trl_bridge as bridge
 from agent_trainer.batch import make_rows
 from agent_trainer.learner import TokenScorer
@@ -133,3 +139,19 @@ def test_the_order_of_prompts_depends_on_the_epoch_and_not_on_what_came_before()
     assert order(0, 1, 2) == order(2)
     assert order(0) != order(1)
     assert sorted(order(5)) == list(range(16))
+
+
+def test_a_model_in_shards_is_refused_since_rollouts_do_not_run_in_step() -> None:
+    with pytest.raises(ConfigError, match="FSDP"):
+        bridge.refuse_what_cannot_generate(SimpleNamespace(is_fsdp_enabled=True))  # type: ignore[arg-type]
+
+
+def test_a_resumed_loader_of_several_processes_is_told_its_epoch() -> None:
+    sampler = bridge.EpochSampler(range(16), mini_repeat_count=1, batch_size=4, seed=3)
+    shard = BatchSamplerShard(BatchSampler(sampler, batch_size=4, drop_last=True), num_processes=2, process_index=1)
+    loader = DataLoaderShard(range(16), batch_sampler=shard)
+    counters = bridge.ResumedCounters(SimpleNamespace())  # type: ignore[arg-type]
+    counters.on_epoch_begin(None, TrainerState(epoch=2.5), None, train_dataloader=loader)  # type: ignore[arg-type]
+    batches = [batch.tolist() for batch in skip_first_batches(loader, 1)]
+    sampler.set_epoch(2)
+    assert batches == [list(sampler)[12:]]
