@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +27,9 @@ def evaluate_model(  # noqa: PLR0913 - a command's arguments are its options
     options: Annotated[
         list[str] | None, typer.Argument(help="Options of the environment as key=value, such as top_k=3.")
     ] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="A recipe (file or name) whose environment options to play under.")
+    ] = None,
     split: Annotated[str | None, typer.Option(help="Which questions, such as mini/test.")] = None,
     n: Annotated[int | None, typer.Option("-n", "--questions", help="How many of them; all where not given.")] = None,
     temperature: Annotated[float, typer.Option(help="0 takes the most likely token.")] = 0.0,
@@ -35,10 +39,11 @@ def evaluate_model(  # noqa: PLR0913 - a command's arguments are its options
     """Play a model on questions and print EM, F1 and more, with 95 % intervals.
 
     Every question becomes a line of episodes.jsonl in the output folder: what was asked, said, found and answered.
+    A model that was trained by a recipe is best played under the same prompt and budgets: --recipe takes them over.
 
     Such as:
 
-    agentr1 eval runs/demo/policy AgentR1/HotpotQA-v0 --split mini/test -n 300
+    agentr1 eval runs/demo/model AgentR1/HotpotQA-v0 --recipe hotpotqa_demo --split mini/test -n 300
 
     agentr1 eval Qwen/Qwen2.5-0.5B-Instruct AgentR1/HotpotQA-v0 dataset=dev.json max_turns=5 -n 100
     """
@@ -49,9 +54,10 @@ def evaluate_model(  # noqa: PLR0913 - a command's arguments are its options
 
     entry_of(env_id)
     model = model_location(model)
-    env_options: dict[str, Any] = {"tokenizer": model, **parse_assignments(options or [])}
-    if split is not None and env_options.setdefault("split", split) != split:
-        raise ConfigError(f"--split is {split!r}, but split={env_options['split']!r} is given too")
+    given = parse_assignments(options or [])
+    if split is not None and given.setdefault("split", split) != split:
+        raise ConfigError(f"--split is {split!r}, but split={given['split']!r} is given too")
+    env_options: dict[str, Any] = {"tokenizer": model, **_options_of(recipe, model, env_id), **given}
     settings = EvaluationSettings(
         sampling=SamplingParams(temperature=temperature), seed=seed, records=output / "episodes.jsonl"
     )
@@ -60,6 +66,22 @@ def evaluate_model(  # noqa: PLR0913 - a command's arguments are its options
     console = Console()
     console.print(_table(model, result))
     console.print(f"written: {output / 'episodes.jsonl'}, {output / 'summary.json'}")
+
+
+def _options_of(recipe: str | None, model: str, env_id: str) -> dict[str, Any]:
+    """The environment's options of a recipe.
+
+    Raises:
+        ConfigError: there is no such recipe, or it is for another environment.
+    """
+    if recipe is None:
+        return {}
+    from agent_trainer.recipe import load_recipe
+
+    config = load_recipe(recipe, [f"model={json.dumps(model)}"]).config()
+    if config.env_id != env_id:
+        raise ConfigError(f"the recipe {recipe!r} is for {config.env_id}, not for {env_id}")
+    return config.eval_environment_options
 
 
 def _load(model: str) -> nn.Module:

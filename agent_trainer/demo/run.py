@@ -206,8 +206,8 @@ def run_demo(
         raise
     console.print(_result_table(summary))
     _show_files(console, folder)
-    again = f"agentr1 eval {folder / 'model'} {config.env_id} --split {HELD_OUT} -n {questions}"
-    console.print(f"To play with the trained policy: {again}", highlight=False, soft_wrap=True)
+    again = f"agentr1 eval {folder / 'model'} {config.env_id} --recipe {RECIPE} --split {HELD_OUT} -n {questions}"
+    console.print(f"To evaluate the trained policy again: {again}", highlight=False, soft_wrap=True)
     return summary
 
 

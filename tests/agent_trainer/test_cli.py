@@ -61,19 +61,19 @@ def test_train_and_eval_do_what_they_say(
     assert "1 prompts x 2 episodes" in capsys.readouterr().out
     assert (out / "model.safetensors").is_file()
     assert len((out / "episodes.jsonl").read_text().splitlines()) == 2
-    words = (
-        "tokenizer=byte",
-        "max_turns=2",
-        "max_turn_tokens=8",
-        "max_context=1800",
-        "--split",
-        "mini/test",
-        "-n",
-        "2",
-    )
+    words = ("--recipe", str(tmp_path / "mine.yaml"), "--split", "mini/test", "-n", "2")
     assert run(monkeypatch, "eval", str(out), "AgentR1/HotpotQA-v0", *words, "--output", str(tmp_path / "eval")) == 0
     assert "em" in capsys.readouterr().out
-    assert json.loads((tmp_path / "eval" / "summary.json").read_text())["questions"] == 2
+    summary = json.loads((tmp_path / "eval" / "summary.json").read_text())
+    assert summary["questions"] == 2
+    assert summary["env_options"] == {
+        "tokenizer": "byte",
+        "reward": "f1",
+        "max_turns": 2,
+        "max_turn_tokens": 8,
+        "max_context": 1800,
+        "split": "mini/test",
+    }
     assert len((tmp_path / "eval" / "episodes.jsonl").read_text().splitlines()) == 2
 
 
