@@ -104,6 +104,8 @@ class AgentTrainer(GRPOTrainer):
             )
         bridge.refuse_what_cannot_generate(self)
         bridge.adopt_reference(self, reference)
+        if args.disable_dropout:
+            bridge.disable_attention_dropout(self.model)
         for training in (True,) if self.eval_stage is None else (True, False):
             self._sampler(self.model, training)  # refuses a model that cannot play there before anything runs
         tokenizer_size = self.stage.core.tokenizer.vocab_size

@@ -110,6 +110,13 @@ def refuse_what_cannot_generate(trainer: GRPOTrainer) -> None:
         )
 
 
+def disable_attention_dropout(model: nn.Module) -> None:
+    """Switches off the dropout that attention applies by a number of its own, where TRL only knows modules."""
+    for module in model.modules():
+        if isinstance(getattr(module, "attention_dropout", None), float):
+            module.attention_dropout = 0.0  # type: ignore[assignment]
+
+
 def copy_reference(model: str | PreTrainedModel | nn.Module, config: GRPOConfig, has_adapter: bool) -> nn.Module | None:
     """A copy of the policy as it stands, where TRL would try to load the reference from a folder and must not.
 

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from agent_envs.errors import ConfigError
+from agent_envs.errors import AgentEnvError, ConfigError
 from agent_trainer.commands.extras import require_train_extra
 
 if TYPE_CHECKING:
@@ -54,10 +54,9 @@ def train(
     try:
         trainer.train(resume_from_checkpoint=resume or None)
     except KeyboardInterrupt:
-        console.print(
-            f"stopped after step {trainer.state.global_step}; {trainer.args.output_dir} holds the episodes and the "
-            "last checkpoint, and --resume goes on from there"
-        )
+        step = trainer.state.global_step
+        rest = " and a checkpoint of it, and --resume goes on from there" if step else "; no checkpoint yet"
+        console.print(f"stopped after step {step}; {trainer.args.output_dir} holds the episodes{rest}")
         raise typer.Exit(_INTERRUPTED) from None
     trainer.save_model(trainer.args.output_dir)
     console.print(f"the trained model is in {trainer.args.output_dir}")
@@ -80,6 +79,10 @@ def _trainer_of(recipe: Recipe) -> AgentTrainer:
             f"cannot load the model {recipe.model!r}: expected a folder that holds one, or a name on the Hugging Face "
             f"hub ({first_line})"
         ) from error
+    except AgentEnvError:
+        raise
+    except ValueError as error:  # TRL's and PEFT's word for options that do not go together or fit the model
+        raise ConfigError(f"recipe {recipe.name}: {error}") from error
 
 
 def _overview(recipe: Recipe, trainer: AgentTrainer) -> Table:

@@ -98,6 +98,15 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     assert message in shown
 
 
+def test_an_adapter_that_does_not_fit_the_model_is_one_line_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, model_folder: Path
+) -> None:
+    (tmp_path / "mine.yaml").write_text(RECIPE + "lora: {target_modules: [nope]}\n")
+    words = (f"model={model_folder}", f"output_dir={tmp_path / 'out'}")
+    assert run(monkeypatch, "train", str(tmp_path / "mine.yaml"), *words) == 2
+    assert "nope" in capsys.readouterr().err
+
+
 def test_ctrl_c_in_training_ends_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, model_folder: Path
 ) -> None:
@@ -108,5 +117,7 @@ def test_ctrl_c_in_training_ends_without_a_traceback(
     monkeypatch.setattr("agent_trainer.trainer.AgentTrainer._compute_loss", interrupted)
     words = (f"model={model_folder}", f"output_dir={tmp_path / 'out'}")
     assert run(monkeypatch, "train", str(tmp_path / "mine.yaml"), *words) == 130
-    assert "stopped after step 0" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "stopped after step 0" in shown
+    assert "--resume" not in shown  # there is nothing to resume from
     assert len((tmp_path / "out" / "episodes.jsonl").read_text().splitlines()) == 2

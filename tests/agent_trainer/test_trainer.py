@@ -85,6 +85,12 @@ def test_the_samplers_logprobs_are_the_learners(tmp_path: Path) -> None:
     assert gap.max() < 1e-4
 
 
+def test_dropout_is_off_in_attention_too(tmp_path: Path) -> None:
+    trainer = small_trainer(tmp_path, model=tiny_model(attention_dropout=0.5))
+    trainer.train()
+    assert logged(trainer, "logprob_gap")[0] < 1e-4
+
+
 def test_accumulation_gives_the_update_of_one_big_batch(tmp_path: Path) -> None:
     for aggregation in ("token", "sequence", "constant"):
         whole = small_trainer(tmp_path / "whole", optim="sgd", loss_aggregation=aggregation)
