@@ -146,6 +146,15 @@ class AgentTrainer(GRPOTrainer):
         finally:
             self.close()
 
+    def evaluate(
+        self, eval_dataset: Dataset | None = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Plays the evaluation's tasks and gives means over them; training goes on as it would have without."""
+        # A data loader draws from the global stream, and so does TRL when it shuffles rows into micro-batches.
+        with torch.random.fork_rng(devices=()):
+            metrics: dict[str, float] = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        return metrics
+
     def close(self) -> None:
         """Closes environments and files; both open again when they are needed."""
         for engine in self._engines.values():

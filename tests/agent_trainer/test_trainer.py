@@ -332,6 +332,17 @@ def test_evaluation_plays_held_out_tasks_and_reports_means_over_episodes(tmp_pat
     trainer.close()
 
 
+def test_evaluating_in_between_changes_nothing_of_the_training(tmp_path: Path) -> None:
+    options = {"max_steps": 4, "updates_per_rollout": 2}
+    plain = small_trainer(tmp_path / "plain", **options)
+    plain.train()
+    evaluated = small_trainer(tmp_path / "evaluated", eval_tasks=2, eval_strategy="steps", eval_steps=1, **options)
+    evaluated.train()
+    assert len(logged(evaluated, "eval_reward")) == 4
+    for name, parameter in weights(plain).items():
+        assert torch.equal(parameter, weights(evaluated)[name]), name
+
+
 def test_a_model_that_cannot_play_is_refused_before_anything_runs(tmp_path: Path) -> None:
     small = tiny_model()
     small.resize_token_embeddings(100)
