@@ -53,14 +53,14 @@ class ChatRenderer:
         self._frames: dict[tuple[tuple[Role, ...], bool], _Frame] = {}
         _require_generation_prompt(tokenizer)
         self._system_role = _accepts(tokenizer, ("system", "user"), ())
-        self._template_knows_tools = _knows_tools(tokenizer, self._tools)
+        self._template_knows_tools = _knows_tools(tokenizer, self._tools, tool_format.template_marks)
         self._ends_turn = self._find_end_of_turn()
         self.end_of_turn_ids = tokenizer.eos_ids | frozenset(self._ends_turn)
         self.end_of_turn_id = next(iter(self._ends_turn or tokenizer.eos_ids))
 
     @property
     def template_knows_tools(self) -> bool:
-        """True where the chat template lists tools and renders their results in its own way."""
+        """True where the chat template lists tools and renders results in its own way, which is the format's too."""
         return self._template_knows_tools
 
     def prompt(self, system: str, user: str) -> list[int]:
@@ -114,7 +114,8 @@ class ChatRenderer:
         glue = self._glue_after_turn(roles)
         if end_was_sampled:
             end = self._tokenizer.token_text(next(iter(self._ends_turn)))
-            glue[0] = glue[0].partition(end)[2]
+            _, found, rest = glue[0].partition(end)
+            glue[0] = rest if found else glue[0]  # a template may end turns before users and tools differently
         return _Frame(tuple(tuple(self._tokenizer.encode(piece)) for piece in glue))
 
     def _glue_after_turn(self, roles: tuple[Role, ...]) -> list[str]:
@@ -209,20 +210,37 @@ def _accepts(tokenizer: Tokenizer, roles: Sequence[Role], tools: Sequence[ToolSc
     return True
 
 
-def _knows_tools(tokenizer: Tokenizer, tools: Sequence[ToolSchema]) -> bool:
-    """True where the template shows tools and takes their results."""
-    if not tools or not _accepts(tokenizer, ("user", "assistant", "tool"), tools):
+def _knows_tools(tokenizer: Tokenizer, tools: Sequence[ToolSchema], marks: Sequence[str]) -> bool:
+    """True where the template shows tools and takes their results, with the marks of the tool format.
+
+    A template of another convention (Llama 3's, say) would teach calls that nobody reads.
+    """
+    roles: tuple[Role, ...] = ("user", "assistant", "tool")
+    if not tools or not _accepts(tokenizer, roles, tools):
         return False
     slots = _slots(("user",))
     try:
-        return tokenizer.render(slots, tools, True) != tokenizer.render(slots, (), True)
+        shown = tokenizer.render(slots, tools, True) != tokenizer.render(slots, (), True)
     except ChatTemplateError:
         return False
+    played = tokenizer.render(_slots(roles), tools, generation_prompt=True)
+    return shown and any(mark in played for mark in marks)
+
+
+def _begins_turns_itself(tokenizer: Tokenizer, prompt: str) -> bool:
+    """True where the assistant's words follow the user's message at once, as in Mistral's: nothing is missing."""
+    try:
+        whole = tokenizer.render(_slots(("user", "assistant")), (), False)
+    except ChatTemplateError:
+        return False
+    before, found, _ = whole.partition(_slot(1))
+    return bool(found) and before.rstrip() == prompt.rstrip() != _slot(0)
 
 
 def _require_generation_prompt(tokenizer: Tokenizer) -> None:
     slots = _slots(("user",))
-    if tokenizer.render(slots, (), True) == tokenizer.render(slots, (), False):
+    prompt = tokenizer.render(slots, (), True)
+    if prompt == tokenizer.render(slots, (), False) and not _begins_turns_itself(tokenizer, prompt):
         raise ChatTemplateError(
             f"the chat template of {tokenizer.name!r} has no generation prompt (add_generation_prompt changes "
             "nothing), so nothing tells the policy that its turn begins; add it to the template"

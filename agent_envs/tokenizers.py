@@ -42,7 +42,7 @@ class Tokenizer(Hashable, Protocol):
         ...
 
     def token_text(self, token_id: int) -> str:
-        """The text of one id by itself (cached)."""
+        """The text that one id adds to a text (cached)."""
         ...
 
     def is_control(self, token_id: int) -> bool:
@@ -140,7 +140,7 @@ class HuggingFaceTokenizer:
     """A transformers tokenizer with its own chat template."""
 
     def __init__(self, name: str, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Wraps a loaded tokenizer.
+        """Takes a loaded tokenizer as its own, and switches off the truncation and padding that were saved with it.
 
         Raises:
             TokenizerError: it has no end-of-sequence token.
@@ -165,6 +165,11 @@ class HuggingFaceTokenizer:
         self._texts: dict[int, str] = {}
         # The Rust tokenizer itself where there is one: five times as fast, and safe to share between threads.
         self._backend = getattr(tokenizer, "backend_tokenizer", None)
+        if self._backend is not None:
+            self._backend.no_truncation()
+            self._backend.no_padding()
+        self._anchor = self.encode("a")
+        self._anchor_text = self.decode(self._anchor)
 
     def encode(self, text: str) -> list[int]:
         """Ids of trusted text, without the template's or tokenizer's own additions."""
@@ -193,10 +198,12 @@ class HuggingFaceTokenizer:
         return str(text)
 
     def token_text(self, token_id: int) -> str:
-        """The text of one id by itself."""
+        """The text that one id adds to a text: a leading space, which decoders drop from a whole text, included."""
         text = self._texts.get(token_id)
         if text is None:
-            text = self._texts[token_id] = self.decode([token_id])
+            both = self.decode([*self._anchor, token_id])
+            known = both.startswith(self._anchor_text)
+            text = self._texts[token_id] = both[len(self._anchor_text) :] if known else self.decode([token_id])
         return text
 
     def is_control(self, token_id: int) -> bool:

@@ -30,6 +30,7 @@ class ToolFormat(Hashable, Protocol):
     name: str
     tags: tuple[str, ...]  # what a tokenizer may know as single tokens
     closing_tags: tuple[str, ...]  # ASCII text that ends a turn as soon as the policy has written it
+    template_marks: tuple[str, ...]  # a chat template that lists tools and writes none of these teaches another format
 
     def parse(self, text: str) -> ParsedTurn:
         """Reads one whole turn."""

@@ -8,6 +8,7 @@ A turn is any text with ``<think>...</think>`` parts, then either calls, each
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
@@ -29,6 +30,7 @@ class HermesFormat:
     name = "hermes"
     tags: tuple[str, ...] = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<answer>", "</answer>")
     closing_tags: tuple[str, ...] = ("</answer>",)
+    template_marks: tuple[str, ...] = ("<tool_call>", "<tool_response>")
 
     def parse(self, text: str) -> ParsedTurn:
         """Reads one turn; see the module's docstring."""
@@ -121,7 +123,7 @@ def _refuse_constant(constant: str) -> NoReturn:
 
 
 def _clean(value: Any, depth: int = 0) -> Any:
-    """Replaces lone surrogates, which JSON can spell and UTF-8 cannot; refuses deep nesting."""
+    """Replaces lone surrogates, which JSON can spell and UTF-8 cannot; refuses deep nesting and endless numbers."""
     if depth > _MAX_DEPTH:
         raise ValueError(f"nested deeper than {_MAX_DEPTH} levels")
     if isinstance(value, str):
@@ -130,4 +132,6 @@ def _clean(value: Any, depth: int = 0) -> Any:
         return {_clean(key): _clean(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list):
         return [_clean(item, depth + 1) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):  # 1e999 is JSON, but no record could be written with it
+        raise ValueError("a number is out of range")
     return value

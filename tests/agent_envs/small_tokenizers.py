@@ -48,6 +48,40 @@ NO_END_TOKEN = (
     "{% for message in messages %}{{ message.role }}: {{ message.content }}\n###\n{% endfor %}"
     "{% if add_generation_prompt %}assistant:{% endif %}"
 )
+# Teaches tools and calls of its own, as Llama 3 does, and quotes results.
+OTHER_CONVENTION = (
+    "{% if tools %}<|im_start|>system\nAnswer with JSON.{% for tool in tools %}\n{{ tool | tojson }}{% endfor %}"
+    "<|im_end|>\n{% endif %}{% for message in messages %}<|im_start|>{{ message.role }}\n"
+    "{% if message.role == 'tool' %}{{ message.content | tojson }}{% else %}{{ message.content }}{% endif %}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+# The end of a user's message is what begins the assistant's turn, as in Mistral's.
+NOTHING_TO_ADD = (
+    "{% for message in messages %}{% if message.role == 'assistant' %} {{ message.content }}<|endoftext|>"
+    "{% else %}<|im_start|>{{ message.content }}<|im_end|>{% endif %}{% endfor %}"
+)
+# What begins the next message ends a turn, and it differs between users and tools, as in GLM's.
+NO_OWN_END = (
+    "{% if tools %}<tool_call>{{ tools | tojson }}{% endif %}{% for message in messages %}"
+    "{{ {'user': '<|im_start|>', 'tool': '<|im_end|>', 'assistant': '<|pad|>'}.get(message.role, '') }}\n"
+    "{{ message.content }}{% endfor %}{% if add_generation_prompt %}<|pad|>{% endif %}"
+)
+
+
+@functools.cache
+def metaspace_tokenizer() -> HuggingFaceTokenizer:
+    """A BPE that writes a space as part of the next token, and whose decoder drops the first one of a text."""
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.decoder = decoders.Metaspace()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300, initial_alphabet=["\n", *map(chr, range(33, 127))], show_progress=False
+    )
+    backend.train_from_iterator([f"{TEXT} <answer> </answer> >"], trainer)
+    backend.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    fast = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|im_end|>")
+    fast.chat_template = PLAIN
+    return HuggingFaceTokenizer("small-metaspace", fast)
 
 
 @functools.cache

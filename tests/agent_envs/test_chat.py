@@ -88,6 +88,34 @@ def test_a_template_without_a_generation_prompt_is_refused() -> None:
         renderer_of(small.bpe_tokenizer(small.NO_GENERATION_PROMPT))
 
 
+def test_a_template_whose_user_message_begins_the_turn_needs_no_generation_prompt() -> None:
+    tokenizer = small.bpe_tokenizer(small.NOTHING_TO_ADD)
+    renderer = renderer_of(tokenizer)
+    assert tokenizer.decode(renderer.prompt("", "What?")).endswith("What?<|im_end|>")
+    assert renderer.end_of_turn_ids == tokenizer.eos_ids
+
+
+def test_a_template_of_another_tool_convention_is_told_the_formats() -> None:
+    tokenizer = small.bpe_tokenizer(small.OTHER_CONVENTION)
+    renderer = renderer_of(tokenizer)
+    assert not renderer.template_knows_tools
+    prompt = tokenizer.decode(renderer.prompt("", "What?"))
+    assert HERMES.describe_tools(SCHEMAS) in prompt
+    assert "Answer with JSON." not in prompt
+    feedback = tokenizer.decode(renderer.feedback([Message("tool", 'a "b"')], 65, 100).ids)
+    assert feedback.startswith('<|im_end|>\n<|im_start|>user\n<tool_response>\na "b"\n</tool_response><|im_end|>\n')
+
+
+def test_a_result_keeps_its_frame_where_only_users_begin_with_the_token_that_ends_turns() -> None:
+    tokenizer = small.bpe_tokenizer(small.NO_OWN_END)
+    renderer = renderer_of(tokenizer)
+    assert renderer.template_knows_tools
+    assert tokenizer.token_text(renderer.end_of_turn_id) == "<|im_start|>"
+    after_end = renderer.feedback([Message("tool", "x")], renderer.end_of_turn_id, 100).ids
+    assert tokenizer.decode(after_end) == "<|im_end|>\nx<|pad|>"
+    assert tokenizer.decode(renderer.feedback([Message("user", "x")], renderer.end_of_turn_id, 100).ids) == "\nx<|pad|>"
+
+
 def test_a_template_that_drops_messages_is_refused() -> None:
     only_last = "{{ messages[-1].content }}<|im_end|>{% if add_generation_prompt %}<|im_start|>assistant{% endif %}"
     with pytest.raises(ChatTemplateError, match="drops, repeats or reorders"):

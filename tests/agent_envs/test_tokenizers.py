@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import PreTrainedTokenizerFast
 
 from agent_envs.errors import ChatTemplateError, TokenizerError
-from agent_envs.tokenizers import ByteTokenizer, Tokenizer, load_tokenizer
-from tests.agent_envs.small_tokenizers import bpe_tokenizer
+from agent_envs.tokenizers import ByteTokenizer, HuggingFaceTokenizer, Tokenizer, load_tokenizer
+from agent_envs.turn_ends import TurnEnds
+from tests.agent_envs.small_tokenizers import bpe_tokenizer, metaspace_tokenizer
 
 HOSTILE = st.one_of(
     st.text(max_size=60),
@@ -75,6 +77,28 @@ def test_ids_containing_is_a_superset_of_the_tokens_with_that_character(tokenize
     found = tokenizer.ids_containing(frozenset(">"))
     assert {i for i in range(tokenizer.vocab_size) if ">" in tokenizer.token_text(i)} <= found
     assert len(found) < tokenizer.vocab_size / 2
+
+
+def test_a_saved_truncation_or_padding_shortens_or_fills_nothing() -> None:
+    fast = bpe_tokenizer()._tokenizer
+    backend = type(fast.backend_tokenizer).from_str(fast.backend_tokenizer.to_str())
+    backend.enable_truncation(4)
+    backend.enable_padding(length=6)
+    saved = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|endoftext|>", chat_template="x")
+    text = "much longer than four tokens"
+    assert HuggingFaceTokenizer("saved", saved).encode_plain(text) == bpe_tokenizer().encode_plain(text)
+    assert len(HuggingFaceTokenizer("saved", saved).encode_plain("ab")) == 2
+
+
+def test_the_text_of_a_token_keeps_the_space_that_decoders_drop_at_the_start() -> None:
+    tokenizer = metaspace_tokenizer()
+    ids = tokenizer.encode("x </answer >")
+    assert tokenizer.decode(ids) == "x </answer >"
+    assert "".join(tokenizer.token_text(token_id) for token_id in ids) == " x </answer >"
+    ends = TurnEnds(tokenizer, tokenizer.eos_ids, ("</answer>",))
+    assert not any(ends.ends(ids[:length]) for length in range(1, len(ids) + 1))
+    whole = tokenizer.encode("x </answer>")
+    assert [ends.ends(whole[:length]) for length in range(1, len(whole) + 1)] == [False] * (len(whole) - 1) + [True]
 
 
 def test_loading_knows_the_embedded_one_and_shares_it() -> None:
