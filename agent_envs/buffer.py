@@ -7,7 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from agent_envs.errors import InvalidActionError
 from agent_envs.types import BoolArray, Float32Array, Int32Array
+
+MAX_ID = int(np.iinfo(np.int32).max)  # the highest id that a record holds
 
 
 class TokenBuffer:
@@ -73,3 +76,21 @@ class TokenBuffer:
         if count > self.room:
             raise IndexError(f"{count} tokens do not fit into the {self.room} that are left")
         return self.length + count
+
+
+def as_ids(ids: Sequence[int] | NDArray[np.integer]) -> NDArray[np.int64]:
+    """Sampled ids as an int64 vector.
+
+    Raises:
+        InvalidActionError: there is none, or one is no whole number from 0 to ``MAX_ID``.
+    """
+    try:
+        array = np.asarray(ids)
+    except ValueError:  # lists of different lengths
+        array = np.empty(0)
+    whole = array.ndim == 1 and array.size > 0 and np.issubdtype(array.dtype, np.integer)
+    if not whole or int(array.min()) < 0 or int(array.max()) > MAX_ID:
+        text = repr(ids)
+        shown = text if len(text) <= 80 else f"{text[:77]}..."
+        raise InvalidActionError(f"expected a sequence of at least one token id, 0 <= id <= {MAX_ID}, got {shown}")
+    return array.astype(np.int64, copy=False)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_envs.budgets import Budgets
-from agent_envs.buffer import TokenBuffer
+from agent_envs.buffer import MAX_ID, TokenBuffer, as_ids
 from agent_envs.chat import ChatRenderer
 from agent_envs.errors import ConfigError, EpisodeOverError, InvalidActionError
 from agent_envs.formats.base import ParsedTurn, ToolFormat
@@ -138,7 +138,8 @@ class EpisodeCore(Generic[ItemT]):
 
         Raises:
             EpisodeOverError: the episode is over, or hasn't begun.
-            InvalidActionError: an id is negative, there is none, or the lengths differ.
+            InvalidActionError: an id is no whole number, negative or above int32, there is none, or the lengths
+                differ.
         """
         consumed = self.write(ids, logprobs)
         if self.pending is None:
@@ -149,7 +150,7 @@ class EpisodeCore(Generic[ItemT]):
     def feed_one(self, token_id: int, logprob: float = math.nan) -> FeedResult:
         """``feed`` for a single token, without the cost of arrays."""
         ordinary = self._running and self._pending is None and self.max_new_tokens > 1
-        if not ordinary or token_id < 0 or self.turn_ends.may_end(token_id):
+        if not ordinary or not 0 <= token_id <= MAX_ID or self.turn_ends.may_end(token_id):
             return self.feed((token_id,), None if math.isnan(logprob) else (logprob,))
         self._buffer.append_action(token_id, len(self._turns), logprob)
         return _ORDINARY
@@ -190,9 +191,7 @@ class EpisodeCore(Generic[ItemT]):
     def write(self, ids: Sequence[int], logprobs: Sequence[float] | None = None) -> int:
         """Appends sampled tokens up to the end of the turn; afterwards ``pending`` holds the calls to run, if any."""
         self._require_running()
-        array = np.asarray(ids, dtype=np.int64)
-        if array.ndim != 1 or len(array) == 0 or int(array.min()) < 0 or int(array.max()) > np.iinfo(np.int32).max:
-            raise InvalidActionError(f"expected a sequence of at least one token id >= 0, got {_shorten(ids)}")
+        array = as_ids(ids)
         probabilities = None if logprobs is None else np.asarray(logprobs, dtype=np.float32)
         if probabilities is not None and probabilities.shape != array.shape:
             raise InvalidActionError(f"{len(array)} ids came with log-probabilities of shape {probabilities.shape}")
@@ -485,8 +484,3 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     copy = array.copy()
     copy.flags.writeable = False
     return copy
-
-
-def _shorten(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

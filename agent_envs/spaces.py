@@ -12,6 +12,9 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from agent_envs.buffer import as_ids
+from agent_envs.errors import InvalidActionError
+
 _SAMPLE_LENGTH = 64
 
 
@@ -33,13 +36,16 @@ class TurnText(UnicodeText):
     """A whole turn of a policy: its text, or the token ids as sampled (a sequence of whole numbers >= 0)."""
 
     def contains(self, x: Any) -> bool:
-        """True for a string, or for a non-empty sequence of ids."""
+        """True for a string, or for a non-empty sequence of ids that a record can hold."""
         if isinstance(x, str):
             return super().contains(x)
-        if not isinstance(x, list | tuple | np.ndarray) or len(x) == 0:
+        if not isinstance(x, list | tuple | np.ndarray):
             return False
-        array = np.asarray(x)
-        return array.ndim == 1 and np.issubdtype(array.dtype, np.integer) and int(array.min()) >= 0
+        try:
+            as_ids(x)
+        except InvalidActionError:
+            return False
+        return True
 
 
 class TokenRun(spaces.Space[NDArray[np.int32]]):

@@ -54,7 +54,7 @@ class QaTask:
 
     def index_of(self, task_id: str) -> int:
         """The index of a question by its id."""
-        if task_id not in self._index:
+        if not isinstance(task_id, str) or task_id not in self._index:
             raise ConfigError(f"no question has the id {task_id!r}; the first of {len(self)} is {self._ids[0]!r}")
         return self._index[task_id]
 

@@ -100,6 +100,8 @@ def test_a_task_can_be_asked_for_by_its_id(level: str) -> None:
     assert env.reset(options={"task_id": wanted})[1]["task_id"] == wanted
     with pytest.raises(ConfigError, match="no question has the id 'nothing'"):
         env.reset(options={"task_id": "nothing"})
+    with pytest.raises(ConfigError, match=r"no question has the id \['a list'\]"):
+        env.reset(options={"task_id": ["a list"]})
     with pytest.raises(ConfigError, match="unknown reset options"):
         env.reset(options={"task": wanted})
 
@@ -212,11 +214,11 @@ def test_actions_outside_the_space_raise_at_the_token_level(action: Any) -> None
         env.unwrapped.step(action)
 
 
-@pytest.mark.parametrize("action", ["", [], [-1], [1.5], None, {"ids": [1]}])
+@pytest.mark.parametrize("action", ["", [], [-1], [1.5], [[1], [1, 2]], [2**31], np.array(5), None, {"ids": [1]}])
 def test_actions_outside_the_space_raise_at_the_turn_level(action: Any) -> None:
     env = make(level="turn")
     env.reset(seed=1)
-    if action == "":
+    if isinstance(action, str):
         env.step(action)  # an empty text is a turn that only ends
         assert env.unwrapped.core.turns[0].text == ""
         return

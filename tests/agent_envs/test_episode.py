@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ HOSTILE_DOCUMENTS = (
     "\ud800 lone surrogate, \x00 and 漢字 " * 9,
     "",
 )  # fmt: skip
-TEMPLATES = (small.WITH_TOOLS, small.PLAIN, small.STRICT, small.NO_END_TOKEN)
+TEMPLATES = (small.WITH_TOOLS, small.PLAIN, small.STRICT, small.NO_END_TOKEN, small.NO_OWN_END, small.NOTHING_TO_ADD)
 
 
 @functools.cache
@@ -243,12 +244,14 @@ def test_stepping_before_the_reset_or_after_the_end_raises() -> None:
             step()
 
 
-@pytest.mark.parametrize("ids", [[], [-1], [2**31], [[1, 2]]])
-def test_broken_actions_raise_and_change_nothing(ids: list[int]) -> None:
+@pytest.mark.parametrize("ids", [[], [-1], [2**31], [2**70], [[1, 2]], [[1], [1, 2]], [65.5], "abc", None])
+def test_broken_actions_raise_and_change_nothing(ids: Any) -> None:
     core = core_of(0, ("alpha",), {})
     before = core.length
     with pytest.raises(InvalidActionError):
         core.feed(ids)
+    with pytest.raises(InvalidActionError):
+        core.feed_one(2**31)
     assert core.length == before
 
 
