@@ -30,7 +30,9 @@ def play(
         list[str] | None, typer.Argument(help="Options of the environment as key=value, such as split=mini/test.")
     ] = None,
     policy: Annotated[str, typer.Option(help='Who plays: "human" or "oracle".')] = "human",
-    seed: Annotated[int, typer.Option(help="Which question: the same seed is the same question everywhere.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Which question: the same seed is the same question everywhere.")
+    ] = 0,
     task_id: Annotated[str | None, typer.Option(help="Which question, by its id.")] = None,
     colour: Annotated[bool, typer.Option(help="Colour the text by who wrote it.")] = True,
 ) -> None:
@@ -42,7 +44,11 @@ def play(
     if policy not in _POLICIES:
         raise ConfigError(f"--policy is one of {', '.join(_POLICIES)}, not {policy!r}")
     entry_of(env_id)
-    env = gym.make(env_id, level="turn", **parse_assignments(options or []))
+    given = parse_assignments(options or [])
+    taken = given.keys() & {"id", "level", "task"}
+    if taken:
+        raise ConfigError(f"play sets {', '.join(sorted(taken))} itself (it plays a turn at a time); leave it out")
+    env = gym.make(env_id, level="turn", **given)
     inner = env.unwrapped
     assert isinstance(inner, TurnEnv)  # what level="turn" makes
     console = Console(highlight=False, markup=False, no_color=not colour)
@@ -75,17 +81,17 @@ def _human(env: TurnEnv) -> Iterator[str]:
             lines.append(line)
             if line.startswith(("/search ", "/answer ")):
                 break
-        yield _expand(env, "\n".join(lines))
+        yield "\n".join(_expand(env, line) for line in lines)
 
 
-def _expand(env: TurnEnv, text: str) -> str:
-    """Writes the short forms out in the environment's tool format."""
-    command, _, rest = text.partition(" ")
+def _expand(env: TurnEnv, line: str) -> str:
+    """Writes a short form out in the environment's tool format."""
+    command, _, rest = line.partition(" ")
     if command == "/search":
         return env.core.format.write_call("search", {"query": rest.strip()})
     if command == "/answer":
         return env.core.format.write_answer(rest.strip())
-    return text
+    return line
 
 
 def _oracle(env: TurnEnv) -> Iterator[str]:

@@ -31,6 +31,17 @@ def test_a_turn_may_have_several_lines_and_control_characters_are_spelled_out() 
     assert "(left before the end)" in output
 
 
+def test_a_short_form_may_follow_a_thought() -> None:
+    output = RUNNER.invoke(app, GAME, input="I wonder\n/search river\n/quit\n", catch_exceptions=False).output
+    assert 'I wonder\n<tool_call>\n{"name": "search", "arguments": {"query": "river"}}\n</tool_call>' in output
+    assert "[1] " in output
+
+
+def test_a_negative_seed_is_refused_before_the_game() -> None:
+    result = RUNNER.invoke(app, [*GAME, "--seed", "-1"])
+    assert (result.exit_code, type(result.exception)) == (2, SystemExit)
+
+
 def test_the_end_of_the_input_leaves_the_game() -> None:
     result = RUNNER.invoke(app, GAME, input="", catch_exceptions=False)
     assert result.exit_code == 0
@@ -43,6 +54,7 @@ def test_the_end_of_the_input_leaves_the_game() -> None:
         ([*GAME, "--policy", "random"], "--policy is one of human, oracle"),
         ([*GAME, "top_k"], "expected key=value"),
         ([*GAME, "max_turns=4"], "given twice"),
+        ([*GAME, "level=token"], "play sets level itself"),
         ([*GAME, "topk=4"], "Did you mean 'top_k'"),
     ],
 )
