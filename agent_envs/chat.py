@@ -55,6 +55,7 @@ class ChatRenderer:
         self._system_role = _accepts(tokenizer, ("system", "user"), ())
         self._template_knows_tools = _knows_tools(tokenizer, self._tools, tool_format.template_marks)
         self._ends_turn = self._find_end_of_turn()
+        self.turn_opening = tool_format.opening(tokenizer.render(_slots(("user",)), (), True))
         self.end_of_turn_ids = tokenizer.eos_ids | frozenset(self._ends_turn)
         self.end_of_turn_id = next(iter(self._ends_turn or tokenizer.eos_ids))
 

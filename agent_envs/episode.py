@@ -379,7 +379,7 @@ class EpisodeCore(Generic[ItemT]):
         ids = self._buffer.tokens[self._turn_start : self._buffer.length].tolist()
         spoken = ids[:-1] if ids[-1] in self.turn_ends.end_ids else ids
         text = self.tokenizer.decode(spoken)
-        parsed = self.format.parse(text)
+        parsed = self.format.parse(self.renderer.turn_opening + text)
         calls = tuple(self._executor.check(call) for call in parsed.calls)
         index = len(self._turns)
         self._events += [Event(call.kind, index, call.error or call.name) for call in calls]
@@ -477,7 +477,12 @@ def _shared_parts(
 ) -> tuple[ChatRenderer, TurnEnds]:
     """The renderer and the turn ends of these parts; a vector of environments makes them once."""
     renderer = ChatRenderer(tokenizer, tool_format, [tool.schema for tool in tools])
-    return renderer, TurnEnds(tokenizer, renderer.end_of_turn_ids, tool_format.closing_tags)
+    opening = renderer.turn_opening
+
+    def closes(text: str) -> bool:
+        return tool_format.closes_turn(opening + text)
+
+    return renderer, TurnEnds(tokenizer, renderer.end_of_turn_ids, tool_format.closing_tags, closes)
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,24 @@ from agent_envs.tokenizers import Tokenizer
 class TurnEnds:
     """Where turns end, for one tokenizer and format; shared by the episode and the samplers."""
 
-    def __init__(self, tokenizer: Tokenizer, end_ids: frozenset[int], closing_tags: Sequence[str]) -> None:
-        """Finds the ids that can possibly end a turn, so that all others cost one look-up."""
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        end_ids: frozenset[int],
+        closing_tags: Sequence[str],
+        closes: Callable[[str], bool] = lambda text: True,
+    ) -> None:
+        """Finds the ids that can possibly end a turn, so that all others cost one look-up.
+
+        Args:
+            tokenizer: gives the ids' texts.
+            end_ids: end a turn by themselves.
+            closing_tags: may end a turn as soon as they are complete.
+            closes: given the turn's whole text up to a closing tag, whether it ends there (not inside a thought, say).
+        """
         self._tokenizer = tokenizer
         self._end_ids = end_ids
+        self._closes = closes
         self.closing_tags = tuple(closing_tags)
         last_characters = frozenset(tag[-1] for tag in closing_tags)
         candidates = end_ids | (tokenizer.ids_containing(last_characters) if closing_tags else frozenset())
@@ -48,5 +62,7 @@ class TurnEnds:
                 break
             before = self._tokenizer.token_text(int(token_id)) + before
         whole = before + text
-        # Only an occurrence that ends inside the last token counts: earlier ones have ended the turn already.
-        return any(whole.rfind(tag) + len(tag) > len(before) for tag in self.closing_tags if tag in whole)
+        # Only an occurrence that ends inside the last token counts: about earlier ones it is decided already.
+        if not any(whole.rfind(tag) + len(tag) > len(before) for tag in self.closing_tags if tag in whole):
+            return False
+        return self._closes(self._tokenizer.decode([int(token_id) for token_id in turn]))

@@ -29,11 +29,19 @@ class ToolFormat(Hashable, Protocol):
 
     name: str
     tags: tuple[str, ...]  # what a tokenizer may know as single tokens
-    closing_tags: tuple[str, ...]  # ASCII text that ends a turn as soon as the policy has written it
+    closing_tags: tuple[str, ...]  # ASCII text that may end a turn as soon as the policy has written it
     template_marks: tuple[str, ...]  # a chat template that lists tools and writes none of these teaches another format
 
     def parse(self, text: str) -> ParsedTurn:
         """Reads one whole turn."""
+        ...
+
+    def closes_turn(self, text: str) -> bool:
+        """Whether a turn that ends in a closing tag is over with it."""
+        ...
+
+    def opening(self, prompt: str) -> str:
+        """What a generation prompt has already written of the policy's turn, such as the start of a thought."""
         ...
 
     def describe_tools(self, schemas: Sequence[Mapping[str, Any]]) -> str:

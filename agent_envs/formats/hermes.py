@@ -1,8 +1,8 @@
 """The Hermes format, which Qwen and many others are trained on: JSON between ``<tool_call>`` tags.
 
 A turn is any text with ``<think>...</think>`` parts, then either calls, each
-``<tool_call>{"name": ..., "arguments": {...}}</tool_call>``, or ``<answer>...</answer>``. What stands in a closed
-``<think>`` part is never acted on. An answer ends the episode; calls beside it are not run.
+``<tool_call>{"name": ..., "arguments": {...}}</tool_call>``, or ``<answer>...</answer>``. What stands in a thought,
+closed or not, is never acted on. An answer ends the episode; calls beside it are not run.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from typing import Any, NoReturn
 from agent_envs.formats.base import ParsedTurn
 from agent_envs.types import EventKind, ToolCall
 
-# Tempered, so that a text of a thousand opening tags is still read in linear time.
-_THOUGHTS = re.compile(r"<think>(?:(?!<think>).)*?</think>", re.DOTALL)
 _CALL_TAGS = re.compile(r"<tool_call>|</tool_call>")
 _ANSWER = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _MAX_DEPTH = 32  # of nested JSON: deeper values would break whatever handles them later
@@ -42,6 +40,14 @@ class HermesFormat:
         answer = answers[-1].strip()
         lone = spoken.count("<answer>") == 1 and spoken.count("</answer>") == 1
         return ParsedTurn(calls, answer, answer_well_formed=lone and bool(answer))
+
+    def closes_turn(self, text: str) -> bool:
+        """True where the answer that was just closed is no part of a thought."""
+        return _ANSWER.search(_without_thoughts(text)) is not None
+
+    def opening(self, prompt: str) -> str:
+        """The opening tag of a thought, where the generation prompt ends with it."""
+        return "<think>" if prompt.rstrip().endswith("<think>") else ""
 
     def describe_tools(self, schemas: Sequence[Mapping[str, Any]]) -> str:
         """The tools as JSON schemas and how to call them."""
@@ -74,10 +80,17 @@ def describe_tools(schemas: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _without_thoughts(text: str) -> str:
-    """Drops closed thoughts, and what stands before a close whose opening tag was in the prompt."""
-    spoken = _THOUGHTS.sub("", text)
-    _, closing, rest = spoken.partition("</think>")
-    return rest if closing else spoken
+    """What is said outside thoughts. A thought runs from its tag to the next closing one, or to the end.
+
+    A closing tag without an opening one closes what stands before it: some policies open their thought unseen.
+    """
+    spoken: list[str] = []
+    for piece in re.split(r"(</think>)", text):
+        if piece != "</think>":
+            spoken.append(piece)
+        elif "<think>" not in spoken[-1]:
+            spoken = []
+    return "".join(piece.partition("<think>")[0] for piece in spoken)
 
 
 def _call_blocks(text: str) -> list[str | None]:

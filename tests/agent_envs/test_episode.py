@@ -136,6 +136,22 @@ def test_a_closing_tag_ends_the_turn_at_the_token_that_completes_it() -> None:
     assert core.done
 
 
+def test_an_answer_inside_a_thought_ends_nothing() -> None:
+    thought = "<think>perhaps <answer>alpha</answer>? no</think>"
+    core = core_of(0, ("alpha",), {})
+    result = core.feed(core.tokenizer.encode_plain(thought + "<answer>beta</answer>"))
+    assert result.consumed == len(thought + "<answer>beta</answer>")
+    assert core.turns[0].answer == "beta"
+
+
+def test_a_thought_that_the_prompt_opens_is_a_thought() -> None:
+    template = small.PLAIN.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}")
+    core = small_core(small.bpe_tokenizer(template))
+    core.reset(0)
+    core.feed(core.tokenizer.encode_plain("perhaps <answer>alpha</answer>?</think><answer>beta</answer>"))
+    assert core.turns[0].answer == "beta"
+
+
 def test_the_turn_budget_is_hit_exactly() -> None:
     core = core_of(0, ("alpha",), {"max_turn_tokens": 5})
     assert core.max_new_tokens == 5

@@ -95,11 +95,21 @@ def test_a_malformed_call_says_what_is_wrong(block: str, complaint: str) -> None
         ("<answer>Paris", None, False),
         ("Paris", None, False),
         ("<think><answer>Paris</answer></think>", None, False),
+        ("<think>still thinking: <answer>Paris</answer>", None, False),
+        ("<think>a</think><answer>Rome</answer><think>no", "Rome", True),
     ],
 )
 def test_answers(text: str, answer: str | None, well_formed: bool) -> None:
     parsed = HERMES.parse(text)
     assert (parsed.answer, parsed.answer_well_formed) == (answer, well_formed)
+
+
+def test_an_answer_closes_the_turn_unless_it_is_thought() -> None:
+    assert HERMES.closes_turn("<think>hm</think><answer>Paris</answer>")
+    assert not HERMES.closes_turn("<think>perhaps <answer>Paris</answer>")
+    assert not HERMES.closes_turn("no opening tag</answer>")
+    assert HERMES.opening("<|im_start|>assistant\n<think>\n") == "<think>"
+    assert HERMES.opening("<|im_start|>assistant\n<think>\n\n</think>\n\n") == ""
 
 
 def test_calls_inside_closed_thoughts_are_not_made() -> None:
