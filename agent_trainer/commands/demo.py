@@ -49,9 +49,10 @@ def demo(
     agentr1 demo --updates 20 --questions 100 learning_rate=1e-3
     """
     require_train_extra("agentr1 demo")
-    from agent_trainer.demo.run import DEMO_POLICY, run_demo
+    from agent_trainer.demo import POLICY_FOLDER
+    from agent_trainer.demo.run import run_demo
 
     try:
-        run_demo(out, seed, updates, questions, policy or DEMO_POLICY, overrides or ())
+        run_demo(out, seed, updates, questions, policy or POLICY_FOLDER, overrides or ())
     except KeyboardInterrupt:
         raise typer.Exit(_INTERRUPTED) from None

@@ -27,6 +27,7 @@ from transformers.integrations import TensorBoardCallback
 from agent_envs.errors import ConfigError
 from agent_envs.tokenizers import load_tokenizer
 from agent_trainer.config import AgentConfig
+from agent_trainer.demo import POLICY_FOLDER
 from agent_trainer.errors import TrainingError
 from agent_trainer.evaluate import Evaluation, EvaluationSettings, evaluate
 from agent_trainer.progress import history_file, training_bar
@@ -35,7 +36,6 @@ from agent_trainer.report import HeldOut, RunSummary, before_after_page, plot_cu
 from agent_trainer.report.summary import comparison_rows
 from agent_trainer.trainer import AgentTrainer
 
-DEMO_POLICY = Path(__file__).resolve().parent / "policy"
 RECIPE = "hotpotqa_demo"
 HELD_OUT = "mini/test"
 TITLE = "Agent-R1 demo: a small policy learns to search and answer"
@@ -171,7 +171,7 @@ def run_demo(
     seed: int = 0,
     updates: int | None = None,
     questions: int = 400,
-    policy: Path = DEMO_POLICY,
+    policy: Path = POLICY_FOLDER,
     overrides: Sequence[str] = (),
     console: Console | None = None,
 ) -> RunSummary:
