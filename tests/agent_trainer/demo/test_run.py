@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,15 @@ def test_the_whole_story_leaves_everything_that_it_promises(
     assert transformers.logging.get_verbosity() == verbosity
 
 
+@pytest.fixture
+def ctrl_c_counts() -> Iterator[None]:
+    """Ctrl-C raises, although a shell that runs the tests in the background tells its children to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c_counts")
 def test_ctrl_c_in_training_keeps_what_was_written_and_says_so(
     tmp_path: Path, policy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
