@@ -19,8 +19,7 @@ from agent_envs.retrieval import RETRIEVERS, corpus_of
 from agent_envs.retrieval.base import Retriever
 from agent_envs.rewards import QA_REWARDS
 from agent_envs.tasks.qa import SYSTEM_PROMPT, QaTask
-from agent_envs.tools.base import Tool
-from agent_envs.tools.search import search_tool
+from agent_envs.tools import TOOLS, Tool
 
 MINI_PARTS = ("train", "validation", "test")
 
@@ -99,7 +98,7 @@ def _load(
 @functools.lru_cache(maxsize=16)
 def _tool(retriever: Retriever, top_k: int) -> Tool:
     """One tool for all environments of these options, so that they share what is made from its schema."""
-    return search_tool(retriever, top_k)
+    return TOOLS.get("search")(retriever, top_k)
 
 
 def _questions(dataset: str | None, split: str, setting: str) -> tuple[Question, ...]:
