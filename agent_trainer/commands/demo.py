@@ -23,7 +23,7 @@ def demo(
     ] = Path("runs/demo"),
     seed: Annotated[int, typer.Option(help="Of training; the held-out questions are the same for every seed.")] = 0,
     updates: Annotated[int | None, typer.Option(min=1, help="Optimizer steps; the recipe's by default.")] = None,
-    questions: Annotated[int, typer.Option(min=1, max=600, help="Held-out questions to play before and after.")] = 400,
+    questions: Annotated[int, typer.Option(min=1, max=600, help="Held-out questions to play before and after.")] = 600,
     policy: Annotated[
         Path | None,
         typer.Option(

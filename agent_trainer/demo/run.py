@@ -170,7 +170,7 @@ def run_demo(
     out: Path,
     seed: int = 0,
     updates: int | None = None,
-    questions: int = 400,
+    questions: int = 600,
     policy: Path = POLICY_FOLDER,
     overrides: Sequence[str] = (),
     console: Console | None = None,
