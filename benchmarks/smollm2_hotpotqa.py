@@ -68,6 +68,7 @@ def learn(folder: Path, questions: Path) -> dict[str, Any]:
             per_device_train_batch_size=2,
             max_steps=1,
             learning_rate=1e-6,
+            temperature=0.5,  # at 1 so small a model rambles through every budget, and no group has any spread
             report_to="none",
             save_strategy="no",
             model_init_kwargs={"dtype": "float32"},

@@ -108,35 +108,43 @@ class Stage:
 class DemonstrationStream:
     """Demonstrations without end: worlds are replaced as their questions are used up, so none is learned by heart."""
 
-    def __init__(self, seed: str, tokenizer: Tokenizer) -> None:
-        """The same seed and tokenizer give the same demonstrations."""
+    def __init__(self, seed: str, tokenizer: Tokenizer, bridges_kept: float = 0.8) -> None:
+        """The same arguments give the same demonstrations.
+
+        Args:
+            seed: of the worlds and of the habits.
+            tokenizer: of the policy.
+            bridges_kept: the share of bridge questions that are used; comparisons are a fifth of the data set and the
+                harder kind, so they are practised more. 0.25 makes half of the demonstrations comparisons.
+        """
         self._seed = seed
         self._tokenizer = tokenizer
+        self._bridges_kept = bridges_kept
         self._dice = Dice(seed, "habits")
         self.num_worlds = 0
         self._live = [self._open_world() for _ in range(LIVE_WORLDS)]
 
-    def draw(self, count: int, habits: Habits, comparison_share: float = 0.2) -> list[Episode]:
-        """The next demonstrations, of questions from several worlds, comparisons at their share."""
+    def draw(self, count: int, habits: Habits) -> list[Episode]:
+        """The next demonstrations, of questions from several worlds."""
         episodes = []
         for _ in range(count):
             slot = self._dice.below(len(self._live))
-            kind = self._dice.chance(comparison_share)
-            while not self._live[slot][1][kind]:
-                self._live[slot] = self._open_world()
-            stage, decks = self._live[slot]
-            index = decks[kind].pop()
+            stage, left = self._live[slot]
+            index = left.pop()
             episodes.append(stage.play(index, plan(stage.drafts[index], stage, habits, self._dice)))
+            if not left:
+                self._live[slot] = self._open_world()
         return episodes
 
-    def _open_world(self) -> tuple[Stage, tuple[list[int], list[int]]]:
-        """A world and two decks of its questions: bridges and comparisons."""
+    def _open_world(self) -> tuple[Stage, list[int]]:
         self.num_worlds += 1
         stage = Stage(f"{self._seed}/{self.num_worlds}", self._tokenizer)
-        order = self._dice.shuffled(range(len(stage.drafts)))
-        comparisons = [index for index in order if stage.drafts[index].kind == "comparison"]
-        bridges = [index for index in order if stage.drafts[index].kind == "bridge"]
-        return stage, (bridges, comparisons)
+        kept = [
+            index
+            for index, draft in enumerate(stage.drafts)
+            if draft.kind == "comparison" or self._dice.chance(self._bridges_kept)
+        ]
+        return stage, self._dice.shuffled(kept)
 
 
 def demo_core(questions: Sequence[Question], retriever: Retriever, tokenizer: Tokenizer) -> EpisodeCore[Question]:

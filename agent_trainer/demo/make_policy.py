@@ -1,15 +1,16 @@
 """Makes the demo's policy from nothing: tokenizer, weights, chat template, into ``agent_trainer/demo/policy``.
 
-Three phases of supervised steps on demonstrations of freshly named worlds:
+Five phases of supervised steps on demonstrations of freshly named worlds:
 
 1. first turns only, faultless: short texts, in which copying a name is learned;
 2. whole episodes, faultless: reading what comes back, the second search, the answer;
-3. whole episodes, faulty: the same skills, with the bad habits that reinforcement is to break.
+3. the same with more comparisons, which are learned last;
+4. and 5. whole episodes, faulty: the same skills, with the bad habits that reinforcement is to break.
 
 The loss counts the policy's own tokens, and the environment's with a smaller weight, which helps copying to form.
 Matrices inside the layers learn by Muon (with AdamW the same steps don't learn to copy), the rest by AdamW.
 
-Run: ``python -m agent_trainer.demo.make_policy`` (about 20 minutes on two free cores).
+Run: ``python -m agent_trainer.demo.make_policy`` (about 15 minutes on two free cores).
 """
 
 from __future__ import annotations
@@ -31,16 +32,15 @@ from torch import Tensor
 from transformers import PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
 from transformers.utils import logging as transformers_logging
 
-from agent_envs.tokenizers import load_tokenizer
+from agent_envs.tokenizers import Tokenizer, load_tokenizer
 from agent_envs.types import Episode
+from agent_trainer.demo import POLICY_FOLDER
 from agent_trainer.demo.demonstrations import DEMO_OPTIONS, FAULTLESS, FAULTY, DemonstrationStream, Habits
 from agent_trainer.demo.policy_tokenizer import VOCAB_SIZE, train_tokenizer
 from agent_trainer.evaluate import EvaluationSettings, evaluate
 from agent_trainer.sampler import SamplingParams
 
-POLICY_FOLDER = Path(__file__).resolve().parent / "policy"
 CONSOLE = Console(stderr=True, highlight=False)
-SAVE_EVERY = 100
 REPORT_EVERY = 25
 
 
@@ -55,9 +55,11 @@ class Phase:
         habits: of the demonstrator.
         first_turn_only: cut the episodes after the policy's first turn.
         peak: factor on the learning rates at the start of the phase; it falls in a line to ``floor``.
-        floor: factor at the end of the phase.
+        floor: factor after ``fall_over`` steps.
+        fall_over: steps that the fall is spread over; 0 for the phase's own.
         environment_weight: of the loss on the environment's tokens, beside 1 for the policy's own.
-        comparison_share: of the questions; comparisons are the harder kind, so they are practised more.
+        bridges_kept: the share of bridge questions that are used, see ``DemonstrationStream``.
+        restart: begin with fresh optimizers, a warm-up and a stream of demonstrations of its own.
     """
 
     name: str
@@ -67,15 +69,18 @@ class Phase:
     first_turn_only: bool = False
     peak: float = 1.0
     floor: float = 1.0
+    fall_over: int = 0
     environment_weight: float = 0.3
-    comparison_share: float = 0.2
+    bridges_kept: float = 0.8
+    restart: bool = False
 
 
 PHASES = (
     Phase("copying", 90, 128, FAULTLESS, first_turn_only=True),
-    Phase("reading", 600, 32, FAULTLESS, floor=0.5, comparison_share=0.4),
-    Phase("reading, slower", 500, 32, FAULTLESS, peak=0.5, floor=0.03, comparison_share=0.4),
-    Phase("bad habits", 80, 32, FAULTY, peak=0.1, floor=0.01, environment_weight=0.1),
+    Phase("reading", 810, 32, FAULTLESS, floor=0.05, fall_over=1100),
+    Phase("comparing", 350, 32, FAULTLESS, peak=0.5, floor=0.03, bridges_kept=0.25, restart=True),
+    Phase("bad habits", 80, 32, FAULTY, peak=0.1, floor=0.01, environment_weight=0.1, restart=True),
+    Phase("worse habits", 80, 32, FAULTY, peak=0.1, floor=0.01, environment_weight=0.1, restart=True),
 )
 MATRIX_LEARNING_RATE = 0.05
 OTHER_LEARNING_RATE = 0.007
@@ -96,10 +101,14 @@ def make_model(seed: int, pad_id: int, end_id: int) -> PreTrainedModel:
         max_position_embeddings=1024,
         tie_word_embeddings=True,
         bos_token_id=None,
-        pad_token_id=pad_id,
-        eos_token_id=end_id,
+        pad_token_id=0,
+        eos_token_id=1,
     )
-    return Qwen3ForCausalLM(config)
+    model = Qwen3ForCausalLM(config)
+    # Told to the finished model only: transformers freezes the embedding of a padding id that it knows beforehand.
+    for settings in (model.config, model.generation_config):
+        settings.pad_token_id, settings.eos_token_id = pad_id, end_id
+    return model
 
 
 def make_optimizers(model: PreTrainedModel) -> list[torch.optim.Optimizer]:
@@ -137,31 +146,55 @@ def loss_of(
     return losses[mine].mean() + environment_weight * losses[~mine].mean(), float(right)
 
 
-def train(model: PreTrainedModel, stream: DemonstrationStream, phases: Sequence[Phase], folder: Path) -> None:
-    """Runs the phases; the folder always holds a policy not older than ``SAVE_EVERY`` steps."""
-    optimizers = make_optimizers(model)
-    rates = [optimizer.param_groups[0]["lr"] for optimizer in optimizers]
+class Course:
+    """A run of phases that share optimizers and a stream of demonstrations."""
+
+    def __init__(self, model: PreTrainedModel, stream: DemonstrationStream) -> None:
+        """Begins with fresh optimizers."""
+        self.model = model
+        self.stream = stream
+        self.steps = 0
+        self.right = 0.0
+        self._optimizers = make_optimizers(model)
+        self._rates = [optimizer.param_groups[0]["lr"] for optimizer in self._optimizers]
+
+    def step(self, phase: Phase, number: int) -> None:
+        """One optimizer step, the ``number``-th of its phase.
+
+        Raises:
+            RuntimeError: the loss is not finite.
+        """
+        factor = phase.peak + (phase.floor - phase.peak) * number / (phase.fall_over or phase.steps)
+        _set_rates(self._optimizers, self._rates, factor * min(1.0, (self.steps + 1) / WARMUP_STEPS))
+        batch = collate(self.stream.draw(phase.batch, phase.habits), phase.first_turn_only)
+        loss, right = loss_of(self.model, batch, phase.environment_weight)
+        if not math.isfinite(loss.item()):
+            raise RuntimeError(f"the loss is {loss.item()} at step {self.steps}: lower the learning rates")
+        _step(self.model, self._optimizers, loss)
+        self.steps += 1
+        self.right += (right - self.right) * max(0.05, 1 / self.steps)
+
+
+def train(model: PreTrainedModel, tokenizer: Tokenizer, seed: int, phases: Sequence[Phase], folder: Path) -> None:
+    """Runs the phases; the folder gets the policy after each."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    done, right = 0, 0.0
+    course = Course(model, DemonstrationStream(f"warm start/{seed}", tokenizer))
     with Progress(*columns, console=CONSOLE) as bar:
         for phase in phases:
-            task = bar.add_task(phase.name, total=phase.steps)
-            for step in range(phase.steps):
-                factor = phase.peak + (phase.floor - phase.peak) * step / phase.steps
-                _set_rates(optimizers, rates, factor * min(1.0, (done + 1) / WARMUP_STEPS))
-                batch = collate(stream.draw(phase.batch, phase.habits, phase.comparison_share), phase.first_turn_only)
-                loss, now_right = loss_of(model, batch, phase.environment_weight)
-                if not math.isfinite(loss.item()):
-                    raise RuntimeError(f"the loss is {loss.item()} at step {done}: lower the learning rates")
-                _step(model, optimizers, loss)
-                done += 1
-                right += (now_right - right) * max(0.05, 1 / done)
-                bar.update(task, advance=1, description=f"{phase.name}: own tokens right {right:.3f}")
-                if done % REPORT_EVERY == 0:
-                    CONSOLE.print(f"{done}: {phase.name}: own tokens right {right:.3f}")
-                if done % SAVE_EVERY == 0:
-                    model.save_pretrained(folder)
-    model.save_pretrained(folder)
+            if phase.restart:
+                own = DemonstrationStream(f"warm start/{seed}/{phase.name}", tokenizer, phase.bridges_kept)
+                course = Course(model, own)
+            _run_phase(course, phase, bar)
+            model.save_pretrained(folder)
+
+
+def _run_phase(course: Course, phase: Phase, bar: Progress) -> None:
+    task = bar.add_task(phase.name, total=phase.steps)
+    for number in range(phase.steps):
+        course.step(phase, number)
+        bar.update(task, advance=1, description=f"{phase.name}: own tokens right {course.right:.3f}")
+        if course.steps % REPORT_EVERY == 0:
+            CONSOLE.print(f"{course.steps}: {phase.name}: own tokens right {course.right:.3f}")
 
 
 def _set_rates(optimizers: Sequence[torch.optim.Optimizer], rates: Sequence[float], factor: float) -> None:
@@ -201,18 +234,18 @@ def main() -> None:
     started = time.perf_counter()
     tokenizer = train_tokenizer()
     tokenizer.save_pretrained(arguments.out, save_jinja_files=False)
-    stream = DemonstrationStream(f"warm start/{arguments.seed}", load_tokenizer(str(arguments.out)))
     model = make_model(arguments.seed, tokenizer.pad_token_id, tokenizer.eos_token_id)
     CONSOLE.print(f"{model.num_parameters():,} parameters; tokenizer after {time.perf_counter() - started:.0f} s")
     phases = [scaled(phase, arguments.scale) for phase in PHASES]
-    train(model, stream, phases, arguments.out)
+    train(model, load_tokenizer(str(arguments.out)), arguments.seed, phases, arguments.out)
     CONSOLE.print(f"trained after {time.perf_counter() - started:.0f} s")
     report(model.eval(), arguments.out, arguments.questions)
 
 
 def scaled(phase: Phase, factor: float) -> Phase:
     """The phase with its number of steps multiplied, at least one."""
-    return dataclasses.replace(phase, steps=max(1, round(phase.steps * factor)))
+    shorter = {name: max(1, round(getattr(phase, name) * factor)) for name in ("steps", "fall_over")}
+    return dataclasses.replace(phase, **{name: steps for name, steps in shorter.items() if getattr(phase, name)})
 
 
 if __name__ == "__main__":
