@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agent_envs.registry import Registry
-from agent_envs.tools.base import Tool, ToolOutput, tool
+from agent_envs.tools.base import Tool, ToolOutput, schema_tool, tool
 from agent_envs.tools.executor import ToolExecutor
 from agent_envs.tools.search import search_tool
 
@@ -13,4 +13,4 @@ from agent_envs.tools.search import search_tool
 TOOLS: Registry[Callable[..., Tool]] = Registry("tool")
 TOOLS.register("search", search_tool)
 
-__all__ = ["TOOLS", "Tool", "ToolExecutor", "ToolOutput", "search_tool", "tool"]
+__all__ = ["TOOLS", "Tool", "ToolExecutor", "ToolOutput", "schema_tool", "search_tool", "tool"]

@@ -1,53 +1,109 @@
-"""Tools: typed Python functions that a policy can call.
+"""Tools: typed functions that a policy can call.
 
-A tool's JSON schema comes from the function's signature and docstring; arguments are validated with pydantic before
-the function sees them. A function that wants to tell its caller of a mistake raises ``ToolUseError``; any other
-exception is a failure of the infrastructure.
+A tool's JSON schema comes from the function's signature and docstring (``tool``), or is given (``schema_tool``).
+Arguments are validated before the function sees them. A function that wants to tell its caller of a mistake raises
+``ToolUseError``; any other exception is a failure of the infrastructure.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+import functools
+import re
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, overload
 
-import pydantic
+from agent_envs.errors import ConfigError, ToolUseError
+from agent_envs.tools.docstring import read_docstring
+from agent_envs.tools.json_schema import Converter, schema_converter
+from agent_envs.tools.signature import read_signature
 
-from agent_envs.errors import ToolUseError
+DEFAULT_TIMEOUT_S = 30.0
 
-ToolFunction: TypeAlias = Callable[..., "str | ToolOutput"]
-BatchFunction: TypeAlias = Callable[[Sequence[Mapping[str, Any]]], "Sequence[str | ToolOutput]"]
+_NAME = re.compile(r"[\w.:/-]{1,128}")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """A tool's text for the policy, and plain data for graders and logs that the policy never reads."""
+    """A tool's text for the policy, and plain data for graders and logs that the policy never reads.
+
+    Plain data is what JSON can write: ``None``, ``bool``, ``int``, ``float``, ``str``, lists, and mappings by ``str``.
+    """
 
     content: str
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
+ToolFunction: TypeAlias = Callable[..., "str | ToolOutput | Awaitable[str | ToolOutput]"]
+BatchOutput: TypeAlias = "Sequence[str | ToolOutput | ToolUseError]"
+BatchFunction: TypeAlias = Callable[[Sequence[Mapping[str, Any]]], "BatchOutput | Awaitable[BatchOutput]"]
+
+
+class TurnLock:
+    """A lock that a copy or a pickle of its tool does not share."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def acquire(self, timeout_s: float | None) -> bool:
+        """Waits for the lock, for so long at most; False where the time ran out."""
+        return self._lock.acquire(timeout=-1 if timeout_s is None else max(0.0, timeout_s))
+
+    def release(self) -> None:
+        """Lets the next one in."""
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type[TurnLock], tuple[()]]:
+        return TurnLock, ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Tool:
-    """A tool, made with ``tool``. Two tools are equal only if they are the same one.
+    """A tool, made with ``tool`` or ``schema_tool``. Two tools are equal only if they are the same one.
+
+    ``dataclasses.replace`` makes a variant, with another deadline for example.
 
     Attributes:
         name: what the policy calls it.
         description: what it does, from the docstring.
         parameters: a JSON schema of its arguments.
-        function: takes the validated arguments by keyword.
+        function: takes the validated arguments by keyword; it may be async.
+        convert: validates arguments and converts them to the function's types.
         batch: takes the arguments of many calls at once, or None.
         timeout_s: a call that runs longer is a failure; None runs it without a deadline, in the caller's thread.
+        retries: how often a call is tried again after a failure of the infrastructure, within the same deadline.
+        max_output_tokens: a longer result is cut for the policy; None leaves that to the episode's own budget.
+        concurrent: False for a tool that must not run beside other calls: its calls run alone and in order, also
+            where many episodes share the tool.
+        lock: held while a call of a tool runs that is not ``concurrent``.
     """
 
     name: str
     description: str
     parameters: Mapping[str, Any]
     function: ToolFunction
-    arguments_model: type[pydantic.BaseModel]
+    convert: Converter
     batch: BatchFunction | None = None
-    timeout_s: float | None = 30.0
+    timeout_s: float | None = DEFAULT_TIMEOUT_S
+    retries: int = 0
+    max_output_tokens: int | None = None
+    concurrent: bool = True
+    lock: TurnLock = field(default_factory=TurnLock, repr=False)
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ConfigError(
+                f"a tool's name has 1 to 128 letters, digits or _ . : / -, which {self.name!r} has not; give name="
+            )
+        if self.timeout_s is not None and not self.timeout_s > 0:
+            raise ConfigError(f"timeout_s of the tool {self.name!r} must be above 0 or None, not {self.timeout_s}")
+        if self.retries < 0:
+            raise ConfigError(f"retries of the tool {self.name!r} must be 0 or more, not {self.retries}")
+        if self.max_output_tokens is not None and self.max_output_tokens < 1:
+            raise ConfigError(
+                f"max_output_tokens of the tool {self.name!r} must be 1 or more, or None, not {self.max_output_tokens}"
+            )
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -59,83 +115,116 @@ class Tool:
         """The arguments converted to the function's types, defaults filled in.
 
         Raises:
-            ToolUseError: they do not fit; the message says which and why.
+            ToolUseError: they do not fit; the message says which, what is expected, and what came.
         """
-        try:
-            model = self.arguments_model.model_validate(dict(arguments))
-        except pydantic.ValidationError as error:
-            problems = "; ".join(_describe_problem(problem) for problem in error.errors(include_url=False))
-            raise ToolUseError(f"the arguments of {self.name} are wrong: {problems}") from error
-        return {name: getattr(model, name) for name in type(model).model_fields}
+        return self.convert(arguments)
 
 
+class _Decorator(Protocol):
+    def __call__(self, function: ToolFunction, /) -> Tool: ...
+
+
+@overload
 def tool(
     function: ToolFunction,
     *,
     name: str | None = None,
     batch: BatchFunction | None = None,
-    timeout_s: float | None = 30.0,
-) -> Tool:
+    timeout_s: float | None = DEFAULT_TIMEOUT_S,
+    retries: int = 0,
+    max_output_tokens: int | None = None,
+    concurrent: bool = True,
+) -> Tool: ...
+
+
+@overload
+def tool(
+    function: None = None,
+    *,
+    name: str | None = None,
+    batch: BatchFunction | None = None,
+    timeout_s: float | None = DEFAULT_TIMEOUT_S,
+    retries: int = 0,
+    max_output_tokens: int | None = None,
+    concurrent: bool = True,
+) -> _Decorator: ...
+
+
+def tool(
+    function: ToolFunction | None = None,
+    *,
+    name: str | None = None,
+    batch: BatchFunction | None = None,
+    timeout_s: float | None = DEFAULT_TIMEOUT_S,
+    retries: int = 0,
+    max_output_tokens: int | None = None,
+    concurrent: bool = True,
+) -> Tool | _Decorator:
     """Makes a tool of a function with annotated parameters and a Google-style docstring.
 
+    A decorator, bare (``@tool``) or with options (``@tool(timeout_s=5)``), or a plain function (``tool(search)``).
+
     Args:
-        function: gives text, or a ``ToolOutput``. The docstring's first paragraph describes the tool, its ``Args:``
-            section the parameters.
+        function: gives text or a ``ToolOutput``, at once or awaited. The docstring's first paragraph describes the
+            tool, its ``Args:`` section the parameters.
         name: the function's own name by default.
-        batch: runs many calls at once; gives one output per call, in order.
+        batch: runs many calls at once; gives one output per call, in order, or a ``ToolUseError`` in place of one.
         timeout_s: the deadline of one call (or of one batch) in seconds.
+        retries: see ``Tool``.
+        max_output_tokens: see ``Tool``.
+        concurrent: see ``Tool``.
 
     Raises:
-        TypeError: a parameter has no annotation, or is ``*args`` or ``**kwargs``.
+        TypeError: a parameter that no schema can describe; the message names it.
+        ConfigError: an option that is out of range.
     """
-    description, notes = _read_docstring(function)
-    fields: dict[str, Any] = {}
-    for parameter in inspect.signature(function, eval_str=True).parameters.values():
-        fields[parameter.name] = _field_of(function, parameter, notes.get(parameter.name))
-    model = cast(
-        "type[pydantic.BaseModel]",
-        pydantic.create_model(f"{function.__name__}_arguments", __config__={"extra": "forbid"}, **fields),
-    )
-    schema = _without_titles(model.model_json_schema())
-    schema.pop("additionalProperties", None)
-    return Tool(name or function.__name__, description, schema, function, model, batch, timeout_s)
 
-
-def _field_of(function: ToolFunction, parameter: inspect.Parameter, note: str | None) -> tuple[Any, Any]:
-    if parameter.annotation is parameter.empty or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-        raise TypeError(
-            f"the tool {function.__name__} needs a type for each parameter (and no *args or **kwargs) to make its "
-            f"schema; {parameter} has none"
+    def make(function: ToolFunction) -> Tool:
+        plain = function.func if isinstance(function, functools.partial) else function
+        tool_name = name or str(getattr(plain, "__name__", type(plain).__name__))
+        description, notes = read_docstring(plain)
+        parameters, convert = read_signature(function, tool_name, notes)
+        return Tool(
+            tool_name,
+            description,
+            parameters,
+            function,
+            convert,
+            batch,
+            timeout_s,
+            retries,
+            max_output_tokens,
+            concurrent,
         )
-    default = ... if parameter.default is parameter.empty else parameter.default
-    return parameter.annotation, pydantic.Field(default, description=note)
+
+    return make if function is None else make(function)
 
 
-def _read_docstring(function: ToolFunction) -> tuple[str, dict[str, str]]:
-    """The first paragraph, and the notes of the ``Args:`` section by parameter."""
-    doc = inspect.getdoc(function) or ""
-    description = " ".join(doc.split("\n\n")[0].split())
-    notes: dict[str, str] = {}
-    current: str | None = None
-    for line in doc.partition("Args:")[2].splitlines():
-        if line.strip() and not line.startswith(" "):
-            break
-        head, colon, rest = line.strip().partition(":")
-        if colon and line.startswith("    ") and not line.startswith("     "):
-            current = head.split(" ")[0]
-            notes[current] = rest.strip()
-        elif current is not None and line.strip():
-            notes[current] = f"{notes[current]} {line.strip()}"
-    return description, notes
+def schema_tool(
+    name: str,
+    description: str,
+    parameters: Mapping[str, Any],
+    function: ToolFunction,
+    *,
+    batch: BatchFunction | None = None,
+    timeout_s: float | None = DEFAULT_TIMEOUT_S,
+    validate: bool = True,
+) -> Tool:
+    """Makes a tool of a JSON schema and a function that takes the arguments by keyword, as they came.
 
+    ``dataclasses.replace`` sets the tool's other options.
 
-def _describe_problem(problem: Mapping[str, Any]) -> str:
-    where = ".".join(str(part) for part in problem["loc"]) or "the arguments"
-    return f"{where}: {problem['msg'].lower()}"
+    Args:
+        name: what the policy calls it.
+        description: what it does.
+        parameters: the JSON schema of the arguments, an object.
+        function: gives text or a ``ToolOutput``, at once or awaited.
+        batch: see ``tool``.
+        timeout_s: see ``tool``.
+        validate: False lets any arguments through, for graders that judge them.
 
-
-def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
-    """Drops the titles that pydantic adds, which cost tokens and say nothing."""
-    properties = schema.get("properties", {})
-    cleaned = {name: {key: item for key, item in value.items() if key != "title"} for name, value in properties.items()}
-    return {key: item for key, item in schema.items() if key not in ("title", "properties")} | {"properties": cleaned}
+    Raises:
+        ConfigError: the schema is not a valid one (where it is used to validate), or an option is out of range.
+    """
+    convert: Converter = schema_converter(name, parameters) if validate else dict
+    return Tool(name, description, parameters, function, convert, batch, timeout_s)

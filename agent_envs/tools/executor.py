@@ -1,4 +1,4 @@
-"""Runs a turn's tool calls: validation, batches, threads, deadlines.
+"""Runs a turn's tool calls: validation, batches, threads, deadlines, retries.
 
 The policy's mistakes come back as results it can act on. A tool that fails or runs past its deadline gives a result of
 kind ``TOOL_FAILURE``, on which the episode ends as truncated.
@@ -7,18 +7,22 @@ kind ``TOOL_FAILURE``, on which the episode ends as truncated.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+import time
+from collections.abc import Sequence
 
 from agent_envs.errors import ToolUseError
-from agent_envs.tools.base import Tool, ToolOutput
+from agent_envs.tools.base import Tool
+from agent_envs.tools.running import Job, clean_text, describe_failure
 from agent_envs.types import EventKind, ToolCall, ToolResult
-
-_Job: TypeAlias = tuple[Tool, "list[tuple[int, dict[str, object]]]"]  # a tool, and (position, arguments) of its calls
 
 
 class ToolExecutor:
-    """The tools of an environment. Holds no thread between calls, so that it can be forked and copied."""
+    """The tools of an environment. Holds no thread between calls, so that it can be forked and copied.
+
+    A turn's calls run side by side, except that a tool which is not ``concurrent`` runs alone: what the policy wrote
+    before such a call runs before it, what follows runs after it. A call's deadline counts from when it and the calls
+    beside it are started.
+    """
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         """Takes the tools by their names.
@@ -42,91 +46,71 @@ class ToolExecutor:
         try:
             tool.validate(call.arguments)
         except ToolUseError as error:
-            return ToolCall(call.name, call.arguments, str(error), EventKind.INVALID_ARGUMENTS)
+            return ToolCall(call.name, call.arguments, clean_text(str(error)), EventKind.INVALID_ARGUMENTS)
+        except Exception as error:  # a validator of the tool's own types crashed
+            return ToolCall(call.name, call.arguments, describe_failure(tool, error), EventKind.TOOL_FAILURE)
         return call
 
     def run(self, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
-        """One result per checked call, in order. Calls of different tools run at the same time."""
-        results: list[ToolResult | None] = [
-            None if call.error is None else ToolResult(f"Error: {call.error}", kind=call.kind) for call in calls
-        ]
-        _run_jobs([_prepare(job, results) for job in self._jobs(calls)])
-        return tuple(
-            result or ToolResult("Error: the tool gave nothing", kind=EventKind.TOOL_FAILURE) for result in results
-        )
+        """One result per checked call, in order."""
+        results = [ToolResult(f"Error: {call.error}", kind=call.kind) for call in calls]
+        hanging: Tool | None = None
+        for phase in self._phases(calls):
+            if hanging is None:
+                _run_beside_each_other(phase)
+                hanging = next((job.tool for job in phase if job.running), None)
+            else:
+                for job in phase:
+                    job.give_up(f"was not run, because {hanging.name} hangs")
+            for job in phase:
+                for position, result in zip(job.positions, job.results, strict=True):
+                    results[position] = result
+        return tuple(results)
 
-    def _jobs(self, calls: Sequence[ToolCall]) -> list[_Job]:
-        """One job per batching tool, one per call otherwise."""
-        jobs: list[_Job] = []
-        batches: dict[str, _Job] = {}
+    def _phases(self, calls: Sequence[ToolCall]) -> list[list[Job]]:
+        """The jobs in the order of the calls, those that may run at the same time together.
+
+        A job is one call, or all calls of a batching tool within its phase.
+        """
+        phases: list[list[Job]] = []
+        shared = False  # whether the last phase takes further jobs
         for position, call in enumerate(calls):
             if call.error is not None:
                 continue
             tool = self.tools[call.name]
-            if call.name not in batches or tool.batch is None:
-                batches[call.name] = (tool, [])
-                jobs.append(batches[call.name])
-            batches[call.name][1].append((position, tool.validate(call.arguments)))
-        return jobs
+            fits = tool.concurrent and shared
+            if not fits and not (phases and tool.batch is not None and phases[-1][0].tool is tool):
+                phases.append([])
+                shared = tool.concurrent
+            batch = next((job for job in phases[-1] if job.tool is tool and tool.batch is not None), None)
+            if batch is None:
+                batch = Job(tool)
+                phases[-1].append(batch)
+            batch.add(position, tool.validate(call.arguments))
+        return phases
 
 
-def _prepare(job: _Job, results: list[ToolResult | None]) -> tuple[Tool, Callable[[], None], Callable[[], None]]:
-    """The job's tool, its work, and what to do when its deadline passes."""
-    tool, calls = job
-    positions = [position for position, _ in calls]
-    closed = threading.Event()
-
-    def work() -> None:
-        outcome = _call(tool, [arguments for _, arguments in calls])
-        if not closed.is_set():  # a late result must not reach an episode that has gone on
-            for position, result in zip(positions, outcome, strict=True):
-                results[position] = result
-
-    def expire() -> None:
-        closed.set()
-        for position in positions:
-            results[position] = ToolResult(
-                f"Error: {tool.name} did not answer within {tool.timeout_s} s", kind=EventKind.TOOL_FAILURE
-            )
-
-    return tool, work, expire
-
-
-def _run_jobs(jobs: Sequence[tuple[Tool, Callable[[], None], Callable[[], None]]]) -> None:
+def _run_beside_each_other(jobs: Sequence[Job]) -> None:
+    """Starts each job and waits until it is done or its deadline has passed."""
+    start = time.monotonic()
     threads = []
-    for tool, work, expire in jobs:
-        if tool.timeout_s is None:
-            continue
-        # Daemon threads: a hanging tool must not keep the process from ending.
-        thread = threading.Thread(target=work, name=f"tool-{tool.name}", daemon=True)
-        thread.start()
-        threads.append((thread, tool.timeout_s, expire))
-    for tool, work, _ in jobs:
-        if tool.timeout_s is None:
-            work()
-    for thread, timeout_s, expire in threads:
-        thread.join(timeout_s)
-        if thread.is_alive():
-            expire()
-
-
-def _call(tool: Tool, arguments: list[dict[str, object]]) -> list[ToolResult]:
     try:
-        batch = tool.batch or (lambda many: [tool.function(**one) for one in many])
-        outputs = list(batch(arguments))
-        if len(outputs) != len(arguments):
-            raise RuntimeError(f"the batch gave {len(outputs)} outputs for {len(arguments)} calls")
-        return [_as_result(output) for output in outputs]
-    except ToolUseError as error:
-        return [ToolResult(f"Error: {error}", kind=EventKind.TOOL_ERROR)] * len(arguments)
-    except Exception as error:
-        text = f"Error: {tool.name} failed ({type(error).__name__}: {error})"
-        return [ToolResult(text, kind=EventKind.TOOL_FAILURE)] * len(arguments)
-
-
-def _as_result(output: str | ToolOutput) -> ToolResult:
-    if isinstance(output, ToolOutput):
-        return ToolResult(output.content, output.data)
-    if isinstance(output, str):
-        return ToolResult(output)
-    raise TypeError(f"a tool gives str or ToolOutput, not {type(output).__name__}")
+        for job in jobs:
+            job.deadline = None if job.tool.timeout_s is None else start + job.tool.timeout_s
+            if job.deadline is not None:
+                # Daemon threads: a hanging tool must not keep the process from ending.
+                thread = threading.Thread(target=job.work, name=f"tool-{job.tool.name}", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:  # the system has no thread left
+                    job.give_up(f"was not run ({error})")
+                else:
+                    threads.append((thread, job.deadline))
+        for job in jobs:
+            if job.deadline is None:
+                job.work()
+        for thread, deadline in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+    finally:  # also on Ctrl-C: no job that waits for its lock may start later
+        for job in jobs:
+            job.expire()
