@@ -6,10 +6,10 @@ Importing the package registers the ids: ``gym.make("AgentR1/HotpotQA-v0")``.
 from __future__ import annotations
 
 from agent_envs.envs import AgentEnv, TokenEnv, TurnEnv
-from agent_envs.episode import EpisodeCore, FeedResult
+from agent_envs.episode import EpisodeCore
 from agent_envs.errors import AgentEnvError
 from agent_envs.registration import make_env, register_all
-from agent_envs.types import Episode, Event, EventKind, StopReason, ToolCall, ToolResult, Turn
+from agent_envs.types import Episode, Event, EventKind, FeedResult, StopReason, ToolCall, ToolResult, Turn
 
 __version__ = "0.1.0"
 

@@ -72,6 +72,14 @@ class TokenBuffer:
             getattr(twin, name)[: self.length] = getattr(self, name)[: self.length]
         return twin
 
+    def trimmed(self) -> TokenBuffer:
+        """A copy that has room for nothing more."""
+        twin = TokenBuffer(self.length)
+        twin.length = self.length
+        for name in ("tokens", "action_mask", "turn_ids", "rewards", "logprobs"):
+            getattr(twin, name)[:] = getattr(self, name)[: self.length]
+        return twin
+
     def _reserve(self, count: int) -> int:
         if count > self.room:
             raise IndexError(f"{count} tokens do not fit into the {self.room} that are left")

@@ -50,7 +50,7 @@ class ChatRenderer:
         self._tokenizer = tokenizer
         self._format = tool_format
         self._tools = tuple(tools)
-        self._frames: dict[tuple[tuple[Role, ...], bool], _Frame] = {}
+        self._frames: dict[tuple[tuple[tuple[Role, str], ...], bool, bool], _Frame] = {}
         _require_generation_prompt(tokenizer)
         self._system_role = _accepts(tokenizer, ("system", "user"), ())
         self._template_knows_tools = _knows_tools(tokenizer, self._tools, tool_format.template_marks)
@@ -79,7 +79,9 @@ class ChatRenderer:
             ids += self._tokenizer.encode_plain(content) + self._tokenizer.encode(glue)
         return ids
 
-    def feedback(self, messages: Sequence[Message], last_sampled: int, max_content: int) -> Feedback:
+    def feedback(
+        self, messages: Sequence[Message], last_sampled: int, max_content: int, goes_on: bool = False
+    ) -> Feedback:
         """Ids that go from the end of the policy's turn to where its next one begins.
 
         Args:
@@ -87,29 +89,42 @@ class ChatRenderer:
                 shortened where they must be; a user message is never cut.
             last_sampled: the last id of the turn; an end of turn that was sampled is not written again.
             max_content: how many tokens the contents may take together, user message included.
+            goes_on: a closing tag ended the turn, so that the format may let the same message go on.
         """
-        frame = self._frame(messages, last_sampled)
+        frame = self._frame(messages, last_sampled, goes_on)
         contents = [self._tokenizer.encode_plain(message.content) for message in messages]
-        fitted = self._fit(contents, [message.role == "tool" for message in messages], max_content)
+        limited = [
+            content if message.max_tokens is None else self._cut(content, message.max_tokens)
+            for content, message in zip(contents, messages, strict=True)
+        ]
+        fitted = self._fit(limited, [message.role == "tool" for message in messages], max_content)
         ids = list(frame.glue[0])
         for content, glue in zip(fitted, frame.glue[1:], strict=True):
             ids += content
             ids += glue
         return Feedback(ids, was_cut=fitted != contents)
 
-    def frame_length(self, messages: Sequence[Message], last_sampled: int) -> int:
+    def frame_length(self, messages: Sequence[Message], last_sampled: int, goes_on: bool = False) -> int:
         """How many tokens of a feedback are glue."""
-        return self._frame(messages, last_sampled).length
+        return self._frame(messages, last_sampled, goes_on).length
 
     @property
     def _template_tools(self) -> tuple[ToolSchema, ...]:
         return self._tools if self._template_knows_tools else ()
 
-    def _frame(self, messages: Sequence[Message], last_sampled: int) -> _Frame:
-        key = (tuple(message.role for message in messages), last_sampled in self._ends_turn)
+    def _frame(self, messages: Sequence[Message], last_sampled: int, goes_on: bool) -> _Frame:
+        speakers = tuple((message.role, message.name) for message in messages)
+        key = (speakers, last_sampled in self._ends_turn, goes_on)
         if key not in self._frames:
-            self._frames[key] = self._make_frame(*key)
+            glue = self._format.continuation(messages) if goes_on else None
+            if glue is None:
+                self._frames[key] = self._make_frame(tuple(role for role, _ in speakers), key[1])
+            else:
+                self._frames[key] = self._encoded(glue)
         return self._frames[key]
+
+    def _encoded(self, glue: Sequence[str]) -> _Frame:
+        return _Frame(tuple(tuple(self._tokenizer.encode(piece)) for piece in glue))
 
     def _make_frame(self, roles: tuple[Role, ...], end_was_sampled: bool) -> _Frame:
         glue = self._glue_after_turn(roles)
@@ -117,7 +132,7 @@ class ChatRenderer:
             end = self._tokenizer.token_text(next(iter(self._ends_turn)))
             _, found, rest = glue[0].partition(end)
             glue[0] = rest if found else glue[0]  # a template may end turns before users and tools differently
-        return _Frame(tuple(tuple(self._tokenizer.encode(piece)) for piece in glue))
+        return self._encoded(glue)
 
     def _glue_after_turn(self, roles: tuple[Role, ...]) -> list[str]:
         """The template's text between contents, from the end of an assistant's turn on."""

@@ -10,12 +10,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from agent_envs.episode import EpisodeCore, FeedResult
+from agent_envs.episode import EpisodeCore
 from agent_envs.errors import ConfigError, InvalidActionError
 from agent_envs.render import transcript
 from agent_envs.spaces import TokenRun, TurnText, UnicodeText
 from agent_envs.tasks.base import Task
-from agent_envs.types import Episode, EventKind, Turn
+from agent_envs.types import Episode, EventKind, FeedResult, Int32Array, Turn
 
 ObsT = TypeVar("ObsT")
 ActT = TypeVar("ActT")
@@ -27,6 +27,7 @@ _BY_WEIGHT = (
     EventKind.MALFORMED_CALL,
     EventKind.UNKNOWN_TOOL,
     EventKind.INVALID_ARGUMENTS,
+    EventKind.MESSAGE,
     EventKind.NO_ACTION,
 )
 _MAX_TEXT = 2**24  # characters: more than any context holds
@@ -62,6 +63,22 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT]):
         """The task with its items."""
         return self.core.task
 
+    def save_state(self) -> EpisodeCore[Any]:
+        """The episode as it stands, for ``restore_state``: to sample a group from the middle, or search a tree."""
+        return self.core.fork()
+
+    def restore_state(self, state: EpisodeCore[Any]) -> None:
+        """Goes back to a saved state, which may be restored again and again.
+
+        Raises:
+            InvalidActionError: it was saved by another environment.
+        """
+        self.core.restore(state)
+
+    def close(self) -> None:
+        """Gives back what the episode's tools hold. The environment can be reset again."""
+        self.core.close()
+
     def render(self) -> str | None:
         """The episode so far as coloured text, in render mode ``ansi``."""
         return transcript(self.core.snapshot(), self.core.tokenizer) if self.render_mode == "ansi" else None
@@ -96,6 +113,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT]):
             "events": [str(kind) for kind in kinds],
             "reason": str(self.core.reason or ""),
             "turn": turn.index,
+            "segment": self.core.segment_index,
             "tool_calls": _plain_calls(turn),
             "messages": self._messages(),
             "metrics": self.core.metrics,
@@ -106,7 +124,8 @@ class TokenEnv(AgentEnv[Any, int]):
     """One token per step: the paper's MDP, fully observed.
 
     Observation: ``{"tokens": int32 [max_context], "length": int}``, the whole context with zeros behind it; with
-    ``observation="delta"`` an int32 vector of the tokens that came since the last step (the action included).
+    ``observation="delta"`` an int32 vector of the tokens that came since the last step (the action included), or the
+    whole context where a context rule has written it anew (``info["segment"]`` has risen).
     Action: a token id, 0 <= id < vocab_size. Reward: the task's, on the step that ends a turn; 0 on the others.
     """
 
@@ -128,7 +147,7 @@ class TokenEnv(AgentEnv[Any, int]):
         """Begins an episode: on the item that the seed gives, or on ``options={"task_id": ...}``."""
         super().reset(seed=seed)
         info = self._begin(seed, options)
-        return self._observe(0), info
+        return self._observe(self.core.context), info
 
     def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Appends one token; the environment answers if it completes the turn.
@@ -139,9 +158,12 @@ class TokenEnv(AgentEnv[Any, int]):
         """
         before = self.core.length
         result = self.core.feed_one(self._check(action))
+        if not result.turn_ended:
+            return self._observe(self.core.context[before:]), result.reward, False, False, {}
         terminated, truncated = self._flags()
-        info = self._turn_info() if result.turn_ended else {}
-        return self._observe(before), result.reward, terminated, truncated, info
+        rewritten = len(self.core.news) == self.core.length
+        news = self.core.context[0 if rewritten else before :]
+        return self._observe(news), result.reward, terminated, truncated, self._turn_info()
 
     def _check(self, action: int) -> int:
         try:
@@ -152,16 +174,17 @@ class TokenEnv(AgentEnv[Any, int]):
             raise InvalidActionError(f"the token id {token_id} is outside the vocabulary of {self._vocab_size}")
         return token_id
 
-    def _observe(self, before: int) -> Any:
+    def _observe(self, news: Int32Array) -> Any:
         if self._delta:
-            return self.core.context[before:].copy()
+            return news.copy()
         return {"tokens": self.core.padded_context, "length": np.int64(self.core.length)}
 
 
 class TurnEnv(AgentEnv[str, "str | Sequence[int]"]):
     """One turn per step.
 
-    Observation: the text that the policy sees anew: the whole prompt after ``reset``, then each feedback.
+    Observation: the text that the policy sees anew: the whole prompt after ``reset``, then each feedback (the whole
+    context where a context rule has written it anew: ``info["segment"]`` has risen).
     Action: the turn's text, or its token ids as sampled. Reward: the task's, for the turn.
     """
 
@@ -175,7 +198,7 @@ class TurnEnv(AgentEnv[str, "str | Sequence[int]"]):
         """Begins an episode: on the item that the seed gives, or on ``options={"task_id": ...}``."""
         super().reset(seed=seed)
         info = self._begin(seed, options)
-        return self._text(0), info
+        return self._news(), info
 
     def step(self, action: str | Sequence[int]) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Plays one turn. Text after the end of the turn is dropped and noted; surplus ids are an error.
@@ -196,14 +219,14 @@ class TurnEnv(AgentEnv[str, "str | Sequence[int]"]):
             self.core.note(EventKind.TEXT_DROPPED, f"{len(ids) - length} tokens after the end of the turn")
         result = self._play(ids)
         terminated, truncated = self._flags()
-        return self._text(self.core.turns[-1].stop), result.reward, terminated, truncated, self._turn_info()
+        return self._news(), result.reward, terminated, truncated, self._turn_info()
 
     def _play(self, ids: Sequence[int]) -> FeedResult:
         result = self.core.feed(ids)
         return result if result.turn_ended else self.core.end_turn()
 
-    def _text(self, start: int) -> str:
-        return self.core.tokenizer.decode(self.core.context[start:].tolist())
+    def _news(self) -> str:
+        return self.core.tokenizer.decode(self.core.news.tolist())
 
 
 def _main_event(kinds: Sequence[EventKind]) -> EventKind:

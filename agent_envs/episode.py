@@ -8,32 +8,30 @@ nothing else happens. Driven a token, a chunk or a turn at a time, the episode i
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agent_envs.budgets import Budgets
-from agent_envs.buffer import MAX_ID, TokenBuffer, as_ids
-from agent_envs.chat import ChatRenderer
-from agent_envs.errors import ConfigError, EpisodeOverError, InvalidActionError
-from agent_envs.formats.base import ParsedTurn, ToolFormat
-from agent_envs.tasks.base import Outcome, Task
+from agent_envs.buffer import MAX_ID, as_ids
+from agent_envs.context_rules import ContextRecord, ContextRule
+from agent_envs.episode_kit import FinishedTurn, make_kit, phrased
+from agent_envs.errors import ConfigError, EpisodeOverError, InvalidActionError, ToolFailureError
+from agent_envs.formats.base import ToolFormat
+from agent_envs.replies import ReplyWriter
+from agent_envs.tasks.base import OracleTurn, Outcome, Task, Toolbox
 from agent_envs.tokenizers import Tokenizer
-from agent_envs.tools.executor import ToolExecutor
-from agent_envs.turn_ends import TurnEnds
+from agent_envs.tools.base import Tool
+from agent_envs.trajectory import Trajectory
 from agent_envs.types import (
     Episode,
     Event,
     EventKind,
+    FeedResult,
     Int32Array,
     Message,
-    Segment,
     StopReason,
     ToolCall,
     ToolResult,
@@ -41,23 +39,6 @@ from agent_envs.types import (
 )
 
 ItemT = TypeVar("ItemT")
-
-_MIN_OBSERVATION = 16  # tokens: an observation cut shorter than this tells nothing, so the context counts as full
-
-
-@dataclass(frozen=True, slots=True)
-class FeedResult:
-    """What feeding tokens did.
-
-    Attributes:
-        consumed: how many of the ids were taken; fewer than given where the turn ended before.
-        reward: the reward of the turn that ended, else 0.
-        turn_ended: a turn ended with the last id taken.
-    """
-
-    consumed: int
-    reward: float
-    turn_ended: bool
 
 
 class EpisodeCore(Generic[ItemT]):
@@ -71,6 +52,7 @@ class EpisodeCore(Generic[ItemT]):
         tool_format: ToolFormat,
         budgets: Budgets,
         ask_final_answer: bool = True,
+        context_rule: ContextRule = ContextRule(),  # noqa: B008 - frozen
     ) -> None:
         """Prepares what all episodes share.
 
@@ -81,6 +63,10 @@ class EpisodeCore(Generic[ItemT]):
             tool_format: how the policy writes calls and answers.
             budgets: what an episode may use.
             ask_final_answer: before the last turn, tell the policy that it is the last.
+            context_rule: what the policy sees after each turn.
+
+        Raises:
+            ConfigError: the format cannot call the task's tools.
         """
         self.env_id = env_id
         self.task = task
@@ -88,22 +74,24 @@ class EpisodeCore(Generic[ItemT]):
         self.format = tool_format
         self.budgets = budgets
         self.ask_final_answer = ask_final_answer
-        self.renderer, self.turn_ends = _shared_parts(tokenizer, tool_format, tuple(task.tools))
-        self._executor = ToolExecutor(task.tools)
-        self._tag_pattern = re.compile("(" + "|".join(re.escape(tag) for tag in tool_format.tags) + ")")
+        self.context_rule = context_rule
+        self._system_prompt = phrased(task.system_prompt, tool_format)
         self._item: ItemT | None = None
         self._seed: int | None = None
         self._reason: StopReason | None = None
-        self._pending: _EndedTurn | None = None
+        self._pending: FinishedTurn | None = None
         self._turns: list[Turn] = []
         self._events: list[Event] = []
         self._messages: tuple[Message, ...] = ()
         self._metrics: dict[str, float] = {}
-        self._buffer = TokenBuffer(0)
         self._index = -1
-        self._turn_start = self._prompt_length = 0
+        self._turn_start = self._news_start = 0  # within the present segment
         self._reward = 0.0
         self._running = False
+        self._trajectory = Trajectory(0, ())
+        self._buffer = self._trajectory.buffer
+        self._use(task.begin(task.item(0)))  # so that a format or template that cannot serve is an error at once
+        self._kit.toolbox.close()
 
     # The life of an episode
 
@@ -117,17 +105,31 @@ class EpisodeCore(Generic[ItemT]):
         Raises:
             ConfigError: the prompt does not fit into the context.
         """
+        self.close()
         item = self.task.item(index)
-        prompt = self.renderer.prompt(self.task.system_prompt, self.task.user_prompt(item))
+        self._use(self.task.begin(item))
+        user_prompt = phrased(self.task.user_prompt(item), self.format)
+        prompt = self.renderer.prompt(self._system_prompt, user_prompt)
         if len(prompt) >= self.budgets.max_context:
             raise ConfigError(
                 f"the prompt of {self.task.task_ids()[index]!r} takes {len(prompt)} tokens, so max_context="
                 f"{self.budgets.max_context} has no room for a reply; raise max_context or shorten the system prompt"
             )
-        self._begin(item, index, seed)
-        self._buffer.append_environment(prompt, turn=-1)
-        self._prompt_length = self._turn_start = len(prompt)
+        self._item, self._index, self._seed = item, index, seed
+        self._turns, self._events, self._metrics = [], [], {}
+        self._pending = self._reason = None
+        self._reward = 0.0
+        said = (Message("system", self._system_prompt), Message("user", user_prompt))
+        self._messages = tuple(message for message in said if message.content)
+        self._trajectory = Trajectory(self.budgets.max_context, prompt)
+        self._buffer = self._trajectory.buffer
+        self._turn_start, self._news_start = len(prompt), 0
         self._running = True
+
+    def close(self) -> None:
+        """Ends the episode without a word and gives back what its tools hold."""
+        self._running = False
+        self._kit.toolbox.close()
 
     def feed(self, ids: Sequence[int], logprobs: Sequence[float] | None = None) -> FeedResult:
         """Appends sampled tokens up to the end of the turn, and answers it if it ended.
@@ -144,7 +146,7 @@ class EpisodeCore(Generic[ItemT]):
         consumed = self.write(ids, logprobs)
         if self.pending is None:
             return FeedResult(consumed, self._take_reward(), turn_ended=not self._running)
-        self.resolve(self._executor.run(self.pending))
+        self.resolve(self._kit.executor.run(self.pending))
         return FeedResult(consumed, self._take_reward(), turn_ended=True)
 
     def feed_one(self, token_id: int, logprob: float = math.nan) -> FeedResult:
@@ -167,20 +169,20 @@ class EpisodeCore(Generic[ItemT]):
             raise InvalidActionError("a turn holds at least one token; this one is empty")
         self._finish_turn()
         if self.pending is not None:
-            self.resolve(self._executor.run(self.pending))
+            self.resolve(self._kit.executor.run(self.pending))
         return FeedResult(0, self._take_reward(), turn_ended=True)
 
     def turn_length(self, ids: Sequence[int]) -> int:
         """How many of these ids the present turn would take, budgets aside. Changes nothing."""
-        return self._find_end(np.asarray(ids, dtype=np.int64))[0]
+        return self.turn_ends.find(self._written, np.asarray(ids, dtype=np.int64))[0]
 
     def encode_turn(self, text: str) -> list[int]:
         """A turn written as text, as the policy would have sampled it: the format's tags whole, the end included."""
-        ids: list[int] = []
-        for piece in self._tag_pattern.split(text):
-            ids += self.tokenizer.encode(piece) if piece in self.format.tags else self.tokenizer.encode_plain(piece)
-        ended = bool(ids) and self.turn_ends.ends(ids)
-        return ids if ended else [*ids, self.renderer.end_of_turn_id]
+        return self._kit.encode_turn(text)
+
+    def write_turn(self, turn: OracleTurn) -> str:
+        """A turn as text in the episode's format, ready for ``encode_turn``."""
+        return self._kit.write_turn(turn)
 
     def note(self, kind: EventKind, detail: str) -> None:
         """Adds an event to the present turn."""
@@ -195,7 +197,7 @@ class EpisodeCore(Generic[ItemT]):
         probabilities = None if logprobs is None else np.asarray(logprobs, dtype=np.float32)
         if probabilities is not None and probabilities.shape != array.shape:
             raise InvalidActionError(f"{len(array)} ids came with log-probabilities of shape {probabilities.shape}")
-        count, ended = self._find_end(array[: self.max_new_tokens])
+        count, ended = self.turn_ends.find(self._written, array[: self.max_new_tokens])
         self._buffer.append_actions(
             array[:count], len(self._turns), None if probabilities is None else probabilities[:count]
         )
@@ -223,10 +225,8 @@ class EpisodeCore(Generic[ItemT]):
             raise InvalidActionError(f"{len(results)} results came, but {self.pending!r} is pending")
         self._pending = None
         self._note_results(results)
-        if any(result.kind is EventKind.TOOL_FAILURE for result in results):
-            self._close_turn(pending, tuple(results), StopReason.TOOL_FAILURE)
-            return
-        self._close_turn(pending, tuple(results), self._append_feedback(results))
+        failed = any(result.kind is EventKind.TOOL_FAILURE for result in results)
+        self._close_turn(pending, results, StopReason.TOOL_FAILURE if failed else self._reply(pending, results))
 
     # What drivers look at
 
@@ -265,13 +265,28 @@ class EpisodeCore(Generic[ItemT]):
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """The turns that have ended."""
+        """Those that have ended."""
         return tuple(self._turns)
 
     @property
     def events(self) -> tuple[Event, ...]:
         """What the environment noticed so far."""
         return tuple(self._events)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools of the present episode (of the first item's before the first reset)."""
+        return self._kit.toolbox.tools
+
+    @property
+    def segment_index(self) -> int:
+        """The number of the segment being written; when it rises, the context was written anew."""
+        return self._trajectory.index
+
+    @property
+    def news(self) -> Int32Array:
+        """int32: what the policy has not seen before its next turn; the whole context after a reset or a rewriting."""
+        return self.context[self._news_start :]
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -312,19 +327,18 @@ class EpisodeCore(Generic[ItemT]):
         """
         if self._item is None:
             raise EpisodeOverError("no episode has begun: call reset() first")
-        buffer, length = self._buffer, self._buffer.length
-        reason = self._reason
+        reason, trajectory = self._reason, self._trajectory
         return Episode(
             env_id=self.env_id,
             task_id=self.task.task_ids()[self._index],
             seed=self._seed,
-            tokens=_frozen(buffer.tokens[:length]),
-            action_mask=_frozen(buffer.action_mask[:length]),
-            turn_ids=_frozen(buffer.turn_ids[:length]),
-            rewards=_frozen(buffer.rewards[:length]),
-            sampler_logprobs=_frozen(buffer.logprobs[:length]),
+            tokens=trajectory.joined("tokens"),
+            action_mask=trajectory.joined("action_mask"),
+            turn_ids=trajectory.joined("turn_ids"),
+            rewards=trajectory.joined("rewards"),
+            sampler_logprobs=trajectory.joined("logprobs"),
             turns=tuple(self._turns),
-            segments=(Segment(0, length, self._prompt_length),),
+            segments=trajectory.segments(),
             events=tuple(self._events),
             terminated=reason is not None and reason.terminated,
             truncated=reason is not None and not reason.terminated,
@@ -335,10 +349,19 @@ class EpisodeCore(Generic[ItemT]):
     def fork(self) -> EpisodeCore[ItemT]:
         """An independent core that stands where this one does, in time proportional to the episode's length."""
         twin: EpisodeCore[ItemT] = EpisodeCore.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin._buffer = self._buffer.copy()
-        twin._turns, twin._events = list(self._turns), list(self._events)
+        twin._take_state(self)
         return twin
+
+    def restore(self, saved: EpisodeCore[ItemT]) -> None:
+        """Goes back to where a fork was taken; the fork stays as it is, to be restored again.
+
+        Raises:
+            InvalidActionError: the fork is of another task.
+        """
+        if saved.task is not self.task or saved.env_id != self.env_id:
+            raise InvalidActionError(f"a state of {saved.env_id} cannot be restored in another {self.env_id}")
+        self.close()
+        self._take_state(saved)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EpisodeCore[ItemT]:
         """A fork: the data set, tools and tokenizer never change, so copies share them."""
@@ -346,15 +369,24 @@ class EpisodeCore(Generic[ItemT]):
 
     # Inside
 
-    def _begin(self, item: ItemT, index: int, seed: int | None) -> None:
-        self._item, self._index, self._seed = item, index, seed
-        self._buffer = TokenBuffer(self.budgets.max_context)
-        self._turns, self._events, self._metrics = [], [], {}
-        self._pending = self._reason = None
-        self._reward = 0.0
-        system, user = self.task.system_prompt, self.task.user_prompt(item)
-        said = (Message("system", system), Message("user", user))
-        self._messages = tuple(message for message in said if message.content)
+    def _take_state(self, other: EpisodeCore[ItemT]) -> None:
+        self.__dict__.update(other.__dict__)
+        self._trajectory = other._trajectory.copy()
+        self._buffer = self._trajectory.buffer
+        self._turns, self._events = list(other._turns), list(other._events)
+        if other._running:
+            self._kit = other._kit.fork()
+
+    def _use(self, toolbox: Toolbox) -> None:
+        """Takes an episode's tools and what is made for them."""
+        self._kit = make_kit(self.env_id, toolbox, self.tokenizer, self.format)
+        self.renderer, self.turn_ends = self._kit.renderer, self._kit.turn_ends
+        self._replies = ReplyWriter(self.renderer, self.budgets, self.context_rule, self._system_prompt)
+
+    @property
+    def _written(self) -> Int32Array:
+        """The present turn's tokens so far."""
+        return self._buffer.tokens[self._turn_start : self._buffer.length]
 
     def _require_running(self) -> None:
         if not self._running:
@@ -363,34 +395,22 @@ class EpisodeCore(Generic[ItemT]):
         if self._pending is not None:
             raise EpisodeOverError("the turn's calls wait for their results: call resolve() before the next step")
 
-    def _find_end(self, ids: NDArray[np.int64]) -> tuple[int, bool]:
-        """How many ids belong to the turn, and whether the last of them ends it."""
-        table = self.turn_ends.table
-        hits = table[np.minimum(ids, len(table) - 1)] & (ids < len(table))
-        written = self._buffer.tokens[self._turn_start : self._buffer.length]
-        turn = np.concatenate([written, ids]) if hits.any() else ids
-        for position in np.flatnonzero(hits):
-            if self.turn_ends.ends(turn[: len(written) + int(position) + 1]):
-                return int(position) + 1, True
-        return len(ids), False
-
     def _finish_turn(self, cut_short: StopReason | None = None) -> None:
-        """Parses the turn that has just ended; decides whether the episode ends with it."""
-        ids = self._buffer.tokens[self._turn_start : self._buffer.length].tolist()
-        spoken = ids[:-1] if ids[-1] in self.turn_ends.end_ids else ids
-        text = self.tokenizer.decode(spoken)
-        parsed = self.format.parse(self.renderer.turn_opening + text)
-        calls = tuple(self._executor.check(call) for call in parsed.calls)
+        """Reads the turn that has just ended; decides whether the episode ends with it."""
         index = len(self._turns)
+        tokens, text, calls, parsed = self._kit.read_turn(index, self._written.copy())
+        decision = None if cut_short is not None else self.task.decide(self.item, self._turns, parsed)
+        start = self._trajectory.offset + self._turn_start
+        ended = FinishedTurn(start, tokens, text, calls, parsed, decision)
         self._events += [Event(call.kind, index, call.error or call.name) for call in calls]
-        ended = _EndedTurn(index, self._buffer.length, text, calls, parsed)
-        if parsed.answer is not None and cut_short is None:
+        over = decision is not None and decision.over
+        if over and parsed.answer is not None:
             self._events.append(Event(EventKind.ANSWER, index, parsed.answer))
-            self._close_turn(ended, (), StopReason.ANSWERED)
-            return
-        if not calls:
-            self._events.append(Event(EventKind.NO_ACTION, index))
-        if cut_short is None and index + 1 >= self.budgets.max_turns:
+        elif not calls:
+            self._events.append(Event(EventKind.MESSAGE if ended.is_message else EventKind.NO_ACTION, index))
+        if over:
+            cut_short = StopReason.ANSWERED
+        elif cut_short is None and index + 1 >= self.budgets.max_turns:
             cut_short = StopReason.MAX_TURNS
         if cut_short is not None:  # nobody would read the results, so the calls are not run
             self._close_turn(ended, (), cut_short)
@@ -402,90 +422,80 @@ class EpisodeCore(Generic[ItemT]):
         noted = (EventKind.TOOL_ERROR, EventKind.TOOL_FAILURE)
         self._events += [Event(result.kind, index, result.content) for result in results if result.kind in noted]
 
-    def _append_feedback(self, results: Sequence[ToolResult]) -> StopReason | None:
-        """Appends the environment's reply, or says that the context has no room for it."""
-        index = len(self._turns)
-        messages = [Message("tool", result.content) for result in results]
-        hints = [] if results else [self.task.no_action_hint()]
-        last_turn_is_next = self.ask_final_answer and index + 2 == self.budgets.max_turns
-        if last_turn_is_next:
-            hints.append(self.task.answer_request())
-        if hints:
-            messages.append(Message("user", "\n".join(hints)))
-        last = int(self._buffer.tokens[self._buffer.length - 1])
-        # One token is kept free: a feedback that fills the context would leave the policy nothing to say.
-        room = self._buffer.room - self.renderer.frame_length(messages, last) - 1
-        feedback = self.renderer.feedback(messages, last, min(self.budgets.max_observation_tokens, room))
-        if len(feedback.ids) >= self._buffer.room or (feedback.was_cut and room < _MIN_OBSERVATION):
+    def _reply(self, ended: FinishedTurn, results: Sequence[ToolResult]) -> StopReason | None:
+        """Answers the turn, or says that the context has no room for it."""
+        messages = [
+            Message("tool", result.content, call.name, result.max_tokens)
+            for call, result in zip(ended.calls, results, strict=True)
+        ]
+        last_turn_is_next = self.ask_final_answer and ended.index + 2 == self.budgets.max_turns
+        request = phrased(self.task.answer_request(), self.format) if last_turn_is_next else ""
+        hint = "\n".join(text for text in (self._said_after(ended), request) if text)
+        if hint or not messages:
+            messages.append(Message("user", hint))
+        segment, start = self.segment_index, self._buffer.length
+
+        def record() -> ContextRecord:
+            question = phrased(self.task.user_prompt(self.item), self.format)
+            return ContextRecord(question, (*self._turns, ended.record(results, answered=False)), hint)
+
+        reply = self._replies.write(self._trajectory, ended.tokens, messages, record)
+        if not reply.written:
             return StopReason.CONTEXT
-        self._buffer.append_environment(feedback.ids, index)
         self._messages = tuple(messages)
-        if feedback.was_cut:
-            self._events.append(Event(EventKind.OBSERVATION_CUT, index))
-        if last_turn_is_next:
-            self._events.append(Event(EventKind.ASKED_FOR_ANSWER, index))
+        self._news_start = start if self.segment_index == segment else 0
+        if reply.was_cut:
+            self._events.append(Event(EventKind.OBSERVATION_CUT, ended.index))
+        if request:
+            self._events.append(Event(EventKind.ASKED_FOR_ANSWER, ended.index))
         return None
 
-    def _close_turn(self, ended: _EndedTurn, results: tuple[ToolResult, ...], reason: StopReason | None) -> None:
+    def _said_after(self, ended: FinishedTurn) -> str:
+        """What is said to a turn without calls."""
+        if ended.calls:
+            return ""
+        said = None if ended.decision is None else ended.decision.message
+        return phrased(self.task.no_action_hint(), self.format) if said is None else said
+
+    def _close_turn(self, ended: FinishedTurn, results: Sequence[ToolResult], reason: StopReason | None) -> None:
         """Records the turn, asks the task for its reward, and ends the episode if there is a reason."""
-        answered = reason is StopReason.ANSWERED
-        turn = Turn(
-            index=ended.index,
-            start=self._turn_start,
-            stop=ended.stop,
-            feedback_stop=self._buffer.length,
-            text=ended.text,
-            answer=ended.parsed.answer if answered else None,
-            answer_well_formed=answered and ended.parsed.answer_well_formed,
-            calls=ended.calls,
-            results=results,
-        )
-        outcome = Outcome(self.item, (*self._turns, turn), tuple(self._events), reason)
-        failed = reason is not None and reason.failed
-        reward = 0.0 if failed else float(self.task.reward(outcome))
-        turn = dataclasses.replace(turn, reward=reward)
-        self._turns.append(turn)
-        self._buffer.rewards[ended.stop - 1] = reward
+        turn = ended.record(results, answered=reason is StopReason.ANSWERED)
+        reward, reason = self._judge(turn, reason)
+        trajectory = self._trajectory
+        replied_here = trajectory.buffer is self._buffer
+        stop = trajectory.offset + self._buffer.length if replied_here else turn.stop
+        self._turns.append(dataclasses.replace(turn, reward=reward, feedback_stop=stop))
+        trajectory.set_reward(turn.stop - 1, reward)
         self._reward = reward
+        self._buffer = trajectory.buffer
         self._turn_start = self._buffer.length
         self._reason = reason
         if reason is not None:
-            self._running = False
-            self._messages = ()
-            self._metrics = self.task.metrics(Outcome(self.item, tuple(self._turns), tuple(self._events), reason))
+            self._end()
+
+    def _judge(self, turn: Turn, reason: StopReason | None) -> tuple[float, StopReason | None]:
+        """The turn's reward; 0 and an end where the infrastructure failed, the judge's included."""
+        if reason is not None and reason.failed:
+            return 0.0, reason
+        try:
+            outcome = Outcome(self.item, (*self._turns, turn), tuple(self._events), reason)
+            return float(self.task.reward(outcome)), reason
+        except ToolFailureError as error:
+            self._events.append(Event(EventKind.TOOL_FAILURE, turn.index, str(error)))
+            return 0.0, StopReason.TOOL_FAILURE
+
+    def _end(self) -> None:
+        self._running = False
+        self._messages, self._news_start = (), self._buffer.length
+        self._kit.toolbox.close()
+        try:
+            self._metrics = self.task.metrics(Outcome(self.item, tuple(self._turns), tuple(self._events), self._reason))
+        except ToolFailureError:  # of a judge; the episode counts for nothing
+            self._metrics = {"reward": sum(turn.reward for turn in self._turns)}
 
     def _take_reward(self) -> float:
         reward, self._reward = self._reward, 0.0
         return reward
 
 
-@dataclass(frozen=True, slots=True)
-class _EndedTurn:
-    index: int
-    stop: int
-    text: str
-    calls: tuple[ToolCall, ...]
-    parsed: ParsedTurn
-
-
 _ORDINARY = FeedResult(consumed=1, reward=0.0, turn_ended=False)
-
-
-@functools.lru_cache(maxsize=64)
-def _shared_parts(
-    tokenizer: Tokenizer, tool_format: ToolFormat, tools: tuple[Any, ...]
-) -> tuple[ChatRenderer, TurnEnds]:
-    """The renderer and the turn ends of these parts; a vector of environments makes them once."""
-    renderer = ChatRenderer(tokenizer, tool_format, [tool.schema for tool in tools])
-    opening = renderer.turn_opening
-
-    def closes(text: str) -> bool:
-        return tool_format.closes_turn(opening + text)
-
-    return renderer, TurnEnds(tokenizer, renderer.end_of_turn_ids, tool_format.closing_tags, closes)
-
-
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    copy = array.copy()
-    copy.flags.writeable = False
-    return copy

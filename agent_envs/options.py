@@ -27,6 +27,11 @@ class EpisodeOptions:
         max_context: tokens of the whole context, prompt included.
         observation: of the token level: "full" (the whole context, padded) or "delta" (only the new tokens).
         ask_final_answer: tell the policy before its last turn that it is the last.
+        context_rule: what the policy sees after a turn: "append" (everything), "window" (the prompt and the last
+            turns), "summary" (a summary of what is dropped, and the last turns) or "rebuild" (a prompt written anew).
+        context_turns: the last turns that window and summary keep whole, >= 1.
+        context_tokens: rewrite only a context that would be longer; 0 as soon as the rule has anything to do.
+        context_function: "module:function" or "file.py:function" that writes the summary or the rebuilt prompt.
     """
 
     level: str = "token"
@@ -38,6 +43,10 @@ class EpisodeOptions:
     max_context: int = 8192
     observation: str = "full"
     ask_final_answer: bool = True
+    context_rule: str = "append"
+    context_turns: int = 2
+    context_tokens: int = 0
+    context_function: str | None = None
 
     def __post_init__(self) -> None:
         """Checks the choices.

@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.budgets import Budgets
+from agent_envs.context_rules import make_rule
 from agent_envs.envs import AgentEnv, TokenEnv, TurnEnv
 from agent_envs.episode import EpisodeCore
 from agent_envs.formats import FORMATS
@@ -29,7 +30,7 @@ def make_env(task: str, render_mode: str | None = None, **options: Any) -> Agent
         TokenizerError: the tokenizer cannot be loaded, or cannot serve.
     """
     entry = TASKS.get(task)
-    common, own = read_options((EpisodeOptions, entry.options), options, entry.env_id)
+    common, own = read_options((EpisodeOptions, entry.options), {**entry.defaults, **options}, entry.env_id)
     core = make_core(task, common, own)
     if common.level == "turn":
         return TurnEnv(core, render_mode)
@@ -41,7 +42,8 @@ def make_core(task: str, common: EpisodeOptions, own: Any) -> EpisodeCore[Any]:
     entry = TASKS.get(task)
     budgets = Budgets(common.max_turns, common.max_turn_tokens, common.max_observation_tokens, common.max_context)
     tool_format, tokenizer = FORMATS.get(common.tool_format), load_tokenizer(common.tokenizer)
-    return EpisodeCore(entry.env_id, entry.load(own), tokenizer, tool_format, budgets, common.ask_final_answer)
+    rule = make_rule(common.context_rule, common.context_turns, common.context_tokens, common.context_function)
+    return EpisodeCore(entry.env_id, entry.load(own), tokenizer, tool_format, budgets, common.ask_final_answer, rule)
 
 
 def register_all() -> None:

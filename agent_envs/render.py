@@ -14,14 +14,18 @@ def transcript(episode: Episode, tokenizer: Tokenizer, colour: bool = True) -> s
 
     Control characters in the texts are spelled out, so that a document cannot drive the terminal.
     """
-    parts = [(PROMPT, "prompt", 0, episode.segments[0].prompt_length)]
+    parts = []
+    for number, segment in enumerate(episode.segments):
+        label = "prompt" if number == 0 else f"context written anew, segment {number + 1}"
+        parts.append((PROMPT, label, segment.start, segment.start + segment.prompt_length))
     for turn in episode.turns:
         parts.append((POLICY, f"policy, turn {turn.index + 1}", turn.start, turn.stop))
         if turn.feedback_stop > turn.stop:
             parts.append((ENVIRONMENT, "environment", turn.stop, turn.feedback_stop))
-    written = parts[-1][3]
+    written = max(stop for _, _, _, stop in parts)
     if written < len(episode.tokens):
         parts.append((POLICY, f"policy, turn {len(episode.turns) + 1} (unfinished)", written, len(episode.tokens)))
+    parts.sort(key=lambda part: part[2])
     lines = []
     for style, label, start, stop in parts:
         text = printable(tokenizer.decode(episode.tokens[start:stop].tolist()))

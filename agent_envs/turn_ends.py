@@ -48,6 +48,15 @@ class TurnEnds:
         """False for ids that never end a turn; True ones need a look at what stands before."""
         return token_id < len(self._bytes) and self._bytes[token_id] != 0
 
+    def find(self, written: NDArray[np.integer], ids: NDArray[np.int64]) -> tuple[int, bool]:
+        """How many ids belong to a turn that stands at ``written``, and whether the last of them ends it."""
+        hits = self.table[np.minimum(ids, len(self.table) - 1)] & (ids < len(self.table))
+        turn = np.concatenate([written, ids]) if hits.any() else ids
+        for position in np.flatnonzero(hits):
+            if self.ends(turn[: len(written) + int(position) + 1]):
+                return int(position) + 1, True
+        return len(ids), False
+
     def ends(self, turn: Sequence[int] | NDArray[np.integer]) -> bool:
         """True where the last id of a turn completes it."""
         last = int(turn[-1])

@@ -25,7 +25,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 class StopReason(StrEnum):
     """Why an episode ended. ``answered`` terminates; every other reason truncates."""
 
-    ANSWERED = "answered"  # the policy gave its final answer: the task's own end
+    ANSWERED = "answered"  # the task's own end: the policy gave its final answer, or did the last thing it was asked
     MAX_TURNS = "max_turns"  # the last allowed turn ended without an answer
     TURN_TOKENS = "turn_tokens"  # one turn used up its token budget before it ended
     CONTEXT = "context"  # the context had no room for the next token or observation
@@ -53,6 +53,7 @@ class EventKind(StrEnum):
     TOOL_ERROR = "tool_error"  # the tool ran and reported a mistake of its caller
     TOOL_FAILURE = "tool_failure"  # the tool's infrastructure failed
     NO_ACTION = "no_action"  # a turn with neither a call nor an answer
+    MESSAGE = "message"  # words without a call, in a task that takes them as said to its user
     ANSWER = "answer"  # the final answer
     OBSERVATION_CUT = "observation_cut"  # feedback was shortened to its token budget
     ASKED_FOR_ANSWER = "asked_for_answer"  # the next turn is the last one, and the policy was told so
@@ -66,10 +67,19 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One chat message that the environment writes."""
+    """One chat message that the environment writes.
+
+    Attributes:
+        role: who speaks.
+        content: what is said.
+        name: of the tool whose result it is, else empty.
+        max_tokens: of a tool's result, how many tokens it may take; None for no limit of its own.
+    """
 
     role: Role
     content: str
+    name: str = ""
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +107,13 @@ class ToolResult:
         content: the text that the policy reads.
         data: plain data beside the text for graders and logs (such as the titles found); the policy never reads it.
         kind: ``CALL`` for success, or the kind of error.
+        max_tokens: the tool's own limit on what the policy reads of it, or None.
     """
 
     content: str
     data: Mapping[str, Any] = field(default_factory=dict)
     kind: EventKind = EventKind.CALL
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +126,26 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class FeedResult:
+    """What feeding tokens did.
+
+    Attributes:
+        consumed: how many of the ids were taken; fewer than given where the turn ended before.
+        reward: the reward of the turn that ended, else 0.
+        turn_ended: a turn ended with the last id taken.
+    """
+
+    consumed: int
+    reward: float
+    turn_ended: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One generation of the policy and the feedback on it.
 
-    ``tokens[start:stop]`` are the policy's own; ``tokens[stop:feedback_stop]`` are the environment's reply.
+    ``tokens[start:stop]`` are the policy's own; ``tokens[stop:feedback_stop]`` are the environment's reply. Where the
+    reply opened a new segment, it stands in that segment's prompt and ``feedback_stop == stop``.
 
     Attributes:
         index: 0 for the first turn.

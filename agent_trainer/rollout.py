@@ -104,6 +104,7 @@ class _Live:
     index: int
     env: gym.Env[Any, Any]
     turn: int = 0
+    segment: int = 0
     future: Future[None] | None = None
 
 
@@ -290,7 +291,10 @@ class RolloutEngine:
         self._finish(run, live.index, reply.episode, error)
 
     def _submit(self, run: _Run, key: int, live: _Live, core: Any) -> None:
-        """Asks the sampler for an episode's next turn."""
+        """Asks the sampler for an episode's next turn; a context that was written anew shares no cache with the old."""
+        if core.segment_index != live.segment:
+            live.segment = core.segment_index
+            self._sampler.release(key)
         request = TurnRequest(
             key=key,
             context=core.context,

@@ -191,7 +191,7 @@ def rollout_ours(model: LlamaForCausalLM, options: dict[str, Any], work: Workloa
 def make_trl(model: LlamaForCausalLM, options: dict[str, Any], work: Workload, folder: str) -> Callable[[], Measured]:
     """A function that plays all episodes through TRL's loop."""
     core = gym.make("AgentR1/HotpotQA-v0", **options).unwrapped.core  # type: ignore[attr-defined]
-    search_function = core.task.tools[0].function
+    search_function = core.tools[0].function
 
     class SearchEnvironment:
         def reset(self, **_row: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agent_envs.types import ToolCall
+from agent_envs.types import Message, ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,8 @@ class ToolFormat(Hashable, Protocol):
     """Reads a policy's turn and writes what it needs to know. No method raises, whatever the text."""
 
     name: str
+    answer_form: str  # how a prompt says where the answer goes, such as "between <answer> and </answer>"
+    answer_example: str  # an answer as a prompt shows it, such as "<answer>your answer</answer>"
     tags: tuple[str, ...]  # what a tokenizer may know as single tokens
     closing_tags: tuple[str, ...]  # ASCII text that may end a turn as soon as the policy has written it
     template_marks: tuple[str, ...]  # a chat template that lists tools and writes none of these teaches another format
@@ -52,8 +54,20 @@ class ToolFormat(Hashable, Protocol):
         """A tool's result as text of a user message, for chat templates that don't know tools."""
         ...
 
-    def write_call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """A call as a policy would write it."""
+    def refuses(self, schemas: Sequence[Mapping[str, Any]]) -> str | None:
+        """Why this format cannot call these tools (in words for the user who chose it), or None where it can."""
+        ...
+
+    def continuation(self, messages: Sequence[Message]) -> list[str] | None:
+        """The glue around a reply to a turn that a closing tag ended, for formats where the same turn simply goes on.
+
+        ``len(messages) + 1`` pieces of trusted text: before the first content, between contents, behind the last.
+        None leaves it to the chat template, which ends the assistant's message and opens the next one.
+        """
+        ...
+
+    def write_calls(self, calls: Sequence[ToolCall]) -> str:
+        """Calls of one turn as a policy would write them."""
         ...
 
     def write_answer(self, answer: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from agent_envs.registry import Registry
@@ -13,12 +13,21 @@ from agent_envs.tasks.hotpotqa import HotpotQaOptions, load_hotpotqa
 
 @dataclass(frozen=True, slots=True)
 class TaskEntry:
-    """A task that environments can be made of: its id, a line on it, its options and how to load it."""
+    """A task that environments can be made of.
+
+    Attributes:
+        env_id: the id it is registered under.
+        summary: a line on it.
+        options: a dataclass of its own keyword arguments, all with defaults.
+        load: makes the task of them; loaded data is cached and shared.
+        defaults: fields of ``EpisodeOptions`` that this task sets otherwise, such as its usual tool format.
+    """
 
     env_id: str
     summary: str
     options: type[Any]
     load: Callable[[Any], Task[Any]]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 TASKS: Registry[TaskEntry] = Registry("task")

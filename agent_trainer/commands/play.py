@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
@@ -14,13 +16,16 @@ from agent_envs.envs import TurnEnv
 from agent_envs.errors import ConfigError
 from agent_envs.options import parse_assignments
 from agent_envs.render import printable
+from agent_envs.tools import Tool
+from agent_envs.types import ToolCall
 from agent_trainer.commands.envs import entry_of
 
 Policy = Callable[[TurnEnv], Iterator[str]]
 
 HELP = """Write a turn. A line that is empty sends it.
-  /search WORDS   look something up          /answer TEXT    give the final answer
-  /quit           leave
+  /TOOL ARGUMENTS   call a tool: a JSON object, or the bare value of its first parameter (/search the words)
+  /answer TEXT      give the final answer
+  /quit             leave
 Anything else is sent as it stands, such as <tool_call>{"name": ...}</tool_call>."""
 
 
@@ -79,7 +84,7 @@ def _human(env: TurnEnv) -> Iterator[str]:
             if not line and lines:
                 break
             lines.append(line)
-            if line.startswith(("/search ", "/answer ")):
+            if line.startswith("/"):
                 break
         yield "\n".join(_expand(env, line) for line in lines)
 
@@ -87,18 +92,27 @@ def _human(env: TurnEnv) -> Iterator[str]:
 def _expand(env: TurnEnv, line: str) -> str:
     """Writes a short form out in the environment's tool format."""
     command, _, rest = line.partition(" ")
-    if command == "/search":
-        return env.core.format.write_call("search", {"query": rest.strip()})
     if command == "/answer":
         return env.core.format.write_answer(rest.strip())
-    return line
+    tool = next((tool for tool in env.core.tools if command == f"/{tool.name}"), None)
+    return line if tool is None else env.core.format.write_calls([_read_call(tool, rest.strip())])
+
+
+def _read_call(tool: Tool, words: str) -> ToolCall:
+    """Arguments as a JSON object, or the bare value of the tool's first parameter."""
+    try:
+        arguments = json.loads(words)
+    except ValueError:
+        arguments = words
+    if not isinstance(arguments, dict):
+        arguments = {next(iter(tool.parameters.get("properties", {})), "input"): arguments}
+    return ToolCall(tool.name, arguments)
 
 
 def _oracle(env: TurnEnv) -> Iterator[str]:
-    core = env.core
-    for turn in core.task.oracle(core.item):
-        calls = "\n".join(core.format.write_call(call.name, call.arguments) for call in turn.calls)
-        yield calls if turn.answer is None else core.format.write_answer(turn.answer)
+    turns = env.core.task.oracle(env.core.item)
+    for turn in itertools.chain(turns, itertools.repeat(turns[-1])):
+        yield env.core.write_turn(turn)
 
 
 _POLICIES: dict[str, Policy] = {"human": _human, "oracle": _oracle}

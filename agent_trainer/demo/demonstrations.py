@@ -98,11 +98,9 @@ class Stage:
 
     def _write(self, turn: OracleTurn) -> str:
         """A turn as text. Names begin with a space, as they do in running text, so that they are the same tokens."""
-        if turn.answer is not None:
-            return self._core.format.write_answer(f" {turn.answer}")
-        return "".join(
-            self._core.format.write_call(call.name, {"query": f" {call.arguments['query']}"}) for call in turn.calls
-        )
+        answer = None if turn.answer is None else f" {turn.answer}"
+        calls = tuple(ToolCall(call.name, {"query": f" {call.arguments['query']}"}) for call in turn.calls)
+        return self._core.write_turn(OracleTurn(calls, answer))
 
 
 class DemonstrationStream:

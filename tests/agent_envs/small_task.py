@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from agent_envs.budgets import Budgets
 from agent_envs.episode import EpisodeCore
 from agent_envs.formats import FORMATS
-from agent_envs.tasks.base import OracleTurn, Outcome
+from agent_envs.formats.base import ParsedTurn
+from agent_envs.tasks.base import Decision, OracleTurn, Outcome, SharedTools, answer_ends
 from agent_envs.tokenizers import ByteTokenizer, Tokenizer
 from agent_envs.tools import Tool, ToolOutput, tool
-from agent_envs.types import ToolCall
+from agent_envs.types import ToolCall, Turn
 
 
 def lookup_tool(documents: Sequence[str]) -> Tool:
@@ -50,6 +51,12 @@ class SmallTask:
 
     def user_prompt(self, item: str) -> str:
         return f"What is document {self.items.index(item)}?"
+
+    def begin(self, item: str) -> SharedTools:
+        return SharedTools(self.tools)
+
+    def decide(self, item: str, turns: Sequence[Turn], parsed: ParsedTurn) -> Decision:
+        return answer_ends(parsed)
 
     def answer_request(self) -> str:
         return "Answer now."

@@ -36,11 +36,7 @@ def make(**options: Any) -> gym.Env[Any, Any]:
 
 def oracle_texts(env: gym.Env[Any, Any]) -> list[str]:
     core = env.unwrapped.core
-    texts = []
-    for turn in core.task.oracle(core.item):
-        calls = "\n".join(core.format.write_call(call.name, call.arguments) for call in turn.calls)
-        texts.append(calls or core.format.write_answer(turn.answer or ""))
-    return texts
+    return [core.write_turn(turn) for turn in core.task.oracle(core.item)]
 
 
 @pytest.mark.parametrize(("level", "observation"), [("token", "full"), ("token", "delta"), ("turn", "full")])

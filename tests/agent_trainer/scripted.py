@@ -44,8 +44,7 @@ class OracleSampler:
         task = self.core.task
         index = next(i for i in range(len(task)) if task.user_prompt(task.item(i)) in said)
         step = task.oracle(task.item(index))[turn]
-        calls = [self.core.format.write_call(call.name, call.arguments) for call in step.calls]
-        text = "\n".join(calls) if step.answer is None else self.core.format.write_answer(step.answer)
+        text = self.core.write_turn(step)
         ids = self.core.encode_turn(self.rewrite(task.task_ids()[index], turn, text))
         taken: list[int] = []
         for token in ids[: request.max_new_tokens]:
