@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from agent_envs.formats.base import ParsedTurn
-from agent_envs.types import EventKind, ToolCall
+from agent_envs.types import EventKind, Message, ToolCall
 
 _CALL_TAGS = re.compile(r"<tool_call>|</tool_call>")
 _ANSWER = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
@@ -26,6 +26,8 @@ class HermesFormat:
     """JSON calls in ``<tool_call>`` tags, answers in ``<answer>`` tags."""
 
     name = "hermes"
+    answer_form = "between <answer> and </answer>"
+    answer_example = "<answer>your answer</answer>"
     tags: tuple[str, ...] = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<answer>", "</answer>")
     closing_tags: tuple[str, ...] = ("</answer>",)
     template_marks: tuple[str, ...] = ("<tool_call>", "<tool_response>")
@@ -57,10 +59,17 @@ class HermesFormat:
         """The result between ``<tool_response>`` tags."""
         return f"<tool_response>\n{content}\n</tool_response>"
 
-    def write_call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """One call on three lines, as Qwen's chat template writes it."""
-        body = json.dumps({"name": name, "arguments": dict(arguments)}, ensure_ascii=False)
-        return f"<tool_call>\n{body}\n</tool_call>"
+    def refuses(self, schemas: Sequence[Mapping[str, Any]]) -> str | None:
+        """None: JSON can spell every call."""
+        return None
+
+    def continuation(self, messages: Sequence[Message]) -> list[str] | None:
+        """None: results come in messages of their own."""
+        return None
+
+    def write_calls(self, calls: Sequence[ToolCall]) -> str:
+        """Each call on three lines, as Qwen's chat template writes it."""
+        return "\n".join(_write_call(call) for call in calls)
 
     def write_answer(self, answer: str) -> str:
         """The answer between its tags."""
@@ -77,6 +86,11 @@ def describe_tools(schemas: Sequence[Mapping[str, Any]]) -> str:
         '<tool_call>\n{"name": "<tool name>", "arguments": {<arguments>}}\n</tool_call>\n'
         "What it finds comes back between <tool_response> and </tool_response>."
     )
+
+
+def _write_call(call: ToolCall) -> str:
+    body = json.dumps({"name": call.name, "arguments": dict(call.arguments)}, ensure_ascii=False)
+    return f"<tool_call>\n{body}\n</tool_call>"
 
 
 def _without_thoughts(text: str) -> str:

@@ -8,17 +8,18 @@ from agent_envs import scoring
 from agent_envs.data.records import Question
 from agent_envs.errors import ConfigError, DataError
 from agent_envs.rewards import QaReward, format_ok
-from agent_envs.tasks.base import OracleTurn, Outcome
+from agent_envs.formats.base import ParsedTurn
+from agent_envs.tasks.base import Decision, OracleTurn, Outcome, SharedTools, answer_ends
 from agent_envs.tools.base import Tool
-from agent_envs.types import EventKind, ToolCall
+from agent_envs.types import EventKind, ToolCall, Turn
 
 SYSTEM_PROMPT = (
     "Answer the question. Facts come from the search tool: look up one thing at a time, read what comes back, and "
     "search again with what you have learned. You may think between <think> and </think>. When you know the answer, "
-    "write it between <answer> and </answer>, as short as possible."
+    "write it {answer_form}, as short as possible."
 )
-ANSWER_REQUEST = "This is your last turn: write your final answer between <answer> and </answer>."
-NO_ACTION_HINT = "Your turn had neither a tool call nor an answer. Call a tool, or write <answer>your answer</answer>."
+ANSWER_REQUEST = "This is your last turn: write your final answer {answer_form}."
+NO_ACTION_HINT = "Your turn had neither a tool call nor an answer. Call a tool, or write {answer_example}."
 
 
 class QaTask:
@@ -61,6 +62,14 @@ class QaTask:
     def user_prompt(self, item: Question) -> str:
         """The question."""
         return item.question
+
+    def begin(self, item: Question) -> SharedTools:
+        """The search tool; it keeps nothing."""
+        return SharedTools(self.tools)
+
+    def decide(self, item: Question, turns: Sequence[Turn], parsed: ParsedTurn) -> Decision:
+        """The answer ends the episode."""
+        return answer_ends(parsed)
 
     def answer_request(self) -> str:
         """Said before the last turn."""
