@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agent_envs.budgets import Budgets
+from agent_envs.context_rules import ContextRule
 from agent_envs.episode import EpisodeCore
 from agent_envs.formats import FORMATS
 from agent_envs.formats.base import ParsedTurn
@@ -78,7 +79,11 @@ class SmallTask:
 
 
 def small_core(
-    tokenizer: Tokenizer | None = None, task: SmallTask | None = None, ask_final_answer: bool = True, **budgets: int
+    tokenizer: Tokenizer | None = None,
+    task: SmallTask | None = None,
+    ask_final_answer: bool = True,
+    context_rule: ContextRule = ContextRule(),  # noqa: B008 - frozen
+    **budgets: int,
 ) -> EpisodeCore[str]:
     """A core of the small task; ``budgets`` are fields of ``Budgets``."""
     return EpisodeCore(
@@ -88,4 +93,5 @@ def small_core(
         FORMATS.get("hermes"),
         Budgets(**budgets),
         ask_final_answer,
+        context_rule,
     )
