@@ -224,7 +224,10 @@ class EpisodeCore(Generic[ItemT]):
         if pending is None or len(results) != len(pending.calls):
             raise InvalidActionError(f"{len(results)} results came, but {self.pending!r} is pending")
         self._pending = None
-        self._note_results(results)
+        noted = (EventKind.TOOL_ERROR, EventKind.TOOL_FAILURE)
+        self._events += [
+            Event(result.kind, pending.index, result.content) for result in results if result.kind in noted
+        ]
         failed = any(result.kind is EventKind.TOOL_FAILURE for result in results)
         self._close_turn(pending, results, StopReason.TOOL_FAILURE if failed else self._reply(pending, results))
 
@@ -416,11 +419,6 @@ class EpisodeCore(Generic[ItemT]):
             self._close_turn(ended, (), cut_short)
             return
         self._pending = ended
-
-    def _note_results(self, results: Sequence[ToolResult]) -> None:
-        index = len(self._turns)
-        noted = (EventKind.TOOL_ERROR, EventKind.TOOL_FAILURE)
-        self._events += [Event(result.kind, index, result.content) for result in results if result.kind in noted]
 
     def _reply(self, ended: FinishedTurn, results: Sequence[ToolResult]) -> StopReason | None:
         """Answers the turn, or says that the context has no room for it."""

@@ -33,6 +33,8 @@ class EchoCore:
     turn slow or broken.
     """
 
+    segment_index = 0
+
     def __init__(self, num_turns: int, before_feed: Callable[[str, int], None]) -> None:
         self.num_turns = num_turns
         self.before_feed = before_feed

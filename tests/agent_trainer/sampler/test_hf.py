@@ -123,7 +123,7 @@ def test_logprobs_of_interleaved_episodes_agree_with_a_plain_forward(
     for player in players:
         plain = plain_logprobs(model, player.context, params)
         for start, logprobs in player.sampled:
-            np.testing.assert_allclose(plain[start - 1 : start - 1 + len(logprobs)], logprobs, atol=1e-5)
+            np.testing.assert_allclose(plain[start - 1 : start - 1 + len(logprobs)], logprobs, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
