@@ -1,0 +1,1 @@
+"""The Berkeley Function-Calling Leaderboard as a task: its data, simulated APIs and checkers, from PyPI's bfcl-eval."""
