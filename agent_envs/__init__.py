@@ -5,6 +5,7 @@ Importing the package registers the ids: ``gym.make("AgentR1/HotpotQA-v0")``.
 
 from __future__ import annotations
 
+from agent_envs.checker import ConformanceError, check_agent_env
 from agent_envs.envs import AgentEnv, TokenEnv, TurnEnv
 from agent_envs.episode import EpisodeCore
 from agent_envs.errors import AgentEnvError
@@ -18,6 +19,7 @@ register_all()
 __all__ = [
     "AgentEnv",
     "AgentEnvError",
+    "ConformanceError",
     "Episode",
     "EpisodeCore",
     "Event",
@@ -29,6 +31,7 @@ __all__ = [
     "ToolResult",
     "Turn",
     "TurnEnv",
+    "check_agent_env",
     "make_env",
     "register_all",
 ]

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_envs.errors import AgentEnvError
+from agent_trainer.commands.check import check
 from agent_trainer.commands.demo import demo
 from agent_trainer.commands.envs import envs
 from agent_trainer.commands.eval import evaluate_model
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo)
 app.command("envs")(envs)
+app.command("check")(check)
 app.command("play")(play)
 app.command("train")(train)
 app.command("eval")(evaluate_model)
