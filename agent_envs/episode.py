@@ -17,7 +17,7 @@ import numpy as np
 from agent_envs.budgets import Budgets
 from agent_envs.buffer import MAX_ID, as_ids
 from agent_envs.context_rules import ContextRecord, ContextRule
-from agent_envs.episode_kit import FinishedTurn, make_kit, phrased
+from agent_envs.episode_kit import EpisodeKit, FinishedTurn, make_kit, phrased
 from agent_envs.errors import ConfigError, EpisodeOverError, InvalidActionError, ToolFailureError
 from agent_envs.formats.base import ToolFormat
 from agent_envs.replies import ReplyWriter
@@ -382,7 +382,7 @@ class EpisodeCore(Generic[ItemT]):
 
     def _use(self, toolbox: Toolbox) -> None:
         """Takes an episode's tools and what is made for them."""
-        self._kit = make_kit(self.env_id, toolbox, self.tokenizer, self.format)
+        self._kit: EpisodeKit = make_kit(self.env_id, toolbox, self.tokenizer, self.format)
         self.renderer, self.turn_ends = self._kit.renderer, self._kit.turn_ends
         self._replies = ReplyWriter(self.renderer, self.budgets, self.context_rule, self._system_prompt)
 
