@@ -44,6 +44,8 @@ ItemT = TypeVar("ItemT")
 class EpisodeCore(Generic[ItemT]):
     """One episode after another of one task. Knows nothing of Gymnasium."""
 
+    _kit: EpisodeKit
+
     def __init__(
         self,
         env_id: str,
@@ -68,10 +70,8 @@ class EpisodeCore(Generic[ItemT]):
         Raises:
             ConfigError: the format cannot call the task's tools.
         """
-        self.env_id = env_id
-        self.task = task
-        self.tokenizer = tokenizer
-        self.format = tool_format
+        self.env_id, self.task = env_id, task
+        self.tokenizer, self.format = tokenizer, tool_format
         self.budgets = budgets
         self.ask_final_answer = ask_final_answer
         self.context_rule = context_rule
@@ -382,7 +382,7 @@ class EpisodeCore(Generic[ItemT]):
 
     def _use(self, toolbox: Toolbox) -> None:
         """Takes an episode's tools and what is made for them."""
-        self._kit: EpisodeKit = make_kit(self.env_id, toolbox, self.tokenizer, self.format)
+        self._kit = make_kit(self.env_id, toolbox, self.tokenizer, self.format)
         self.renderer, self.turn_ends = self._kit.renderer, self._kit.turn_ends
         self._replies = ReplyWriter(self.renderer, self.budgets, self.context_rule, self._system_prompt)
 
