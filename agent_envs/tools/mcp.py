@@ -162,18 +162,24 @@ class _Link:
     def __init__(self, server: Server, connect_timeout_s: float) -> None:
         self._server = server
         self._connect_timeout_s = connect_timeout_s
-        self._open = asyncio.Lock()
-        self._client: Any = None
+        self._connecting: asyncio.Task[Any] | None = None
         self._holder: asyncio.Task[None] | None = None
         self._hang_up: Callable[[], None] = lambda: None
         self._last_words = bytearray()
 
     async def client(self) -> Any:
-        """The connected client."""
-        async with self._open:  # one caller connects for all
-            if self._holder is None or self._holder.done():
-                await self._connect()
-            return self._client
+        """The connected client.
+
+        One caller connects for all, and none of them whose deadline passes takes the others' connection away.
+        """
+        if self._connecting is None or self._is_broken(self._connecting):
+            self._connecting = asyncio.create_task(self._connect())
+        return await asyncio.shield(self._connecting)
+
+    def _is_broken(self, connecting: asyncio.Task[Any]) -> bool:
+        if not connecting.done():
+            return False
+        return connecting.exception() is not None or self._holder is None or self._holder.done()
 
     async def list_tools(self) -> list[Any]:
         tools: list[Any] = []
@@ -199,17 +205,17 @@ class _Link:
         import mcp_types
         from mcp import MCPError
 
-        client = await self.client()
+        client, holder = await self.client(), self._holder
         try:
             return await getattr(client, method)(**request)
         except MCPError as error:
             if error.code == mcp_types.INVALID_PARAMS:
                 raise ToolUseError(cut(error.message)) from error
-            if error.code == mcp_types.CONNECTION_CLOSED and client is self._client:
+            if error.code == mcp_types.CONNECTION_CLOSED and holder is self._holder:
                 await self.close()  # the next call connects anew
             raise ToolFailureError(self._words("failed", error)) from error
 
-    async def _connect(self) -> None:
+    async def _connect(self) -> Any:
         import anyio
 
         scope = anyio.CancelScope()
@@ -218,13 +224,10 @@ class _Link:
         self._holder = asyncio.create_task(self._hold(opened, scope))
         self._hang_up = scope.cancel
         try:
-            self._client = await asyncio.wait_for(opened, self._connect_timeout_s)
+            return await asyncio.wait_for(opened, self._connect_timeout_s)
         except TimeoutError as error:
             scope.cancel()
             raise ToolFailureError(self._words(f"did not connect within {self._connect_timeout_s} s", None)) from error
-        except asyncio.CancelledError:
-            scope.cancel()
-            raise
         except Exception as error:
             raise ToolFailureError(self._words("cannot be connected to", error)) from error
 
