@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
 import gymnasium as gym
 import numpy as np
@@ -12,6 +13,7 @@ from gymnasium import spaces
 
 from agent_envs.episode import EpisodeCore
 from agent_envs.errors import ConfigError, InvalidActionError
+from agent_envs.pickling import state_of, take_state
 from agent_envs.render import transcript
 from agent_envs.spaces import TokenRun, TurnText, UnicodeText
 from agent_envs.tasks.base import Task
@@ -38,6 +40,8 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT]):
 
     Attributes:
         core: the episode being played, token by token.
+        made_with: the arguments of ``make_env``, from which pickle makes the environment again; None where it was made
+            in another way.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 - as gym.Env declares it
@@ -52,6 +56,7 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT]):
             raise ConfigError(f'render_mode is None or "ansi", not {render_mode!r}')
         self.core = core
         self.render_mode = render_mode
+        self.made_with: Mapping[str, Any] | None = None
 
     @property
     def episode(self) -> Episode:
@@ -82,6 +87,28 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT]):
     def render(self) -> str | None:
         """The episode so far as coloured text, in render mode ``ansi``."""
         return transcript(self.core.snapshot(), self.core.tokenizer) if self.render_mode == "ansi" else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles options and state; see ``agent_envs.pickling``."""
+        if self.made_with is None:
+            raise TypeError(
+                "this environment was not made by gym.make or make_env, so nothing says how to make it again; "
+                "pickle the options that you made it with"
+            )
+        state = {"core": state_of(self.core), "np_random": self.np_random, "seed": self.np_random_seed}
+        return _make_again, (dict(self.made_with), state)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """An independent environment in the same state, which shares data, tools and tokenizer with this one."""
+        twin = copy.copy(self)
+        memo[id(self)] = twin
+        twin.__dict__.update({name: copy.deepcopy(value, memo) for name, value in self.__dict__.items()})
+        return twin
+
+    def __copy__(self) -> Self:
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
         """Chooses the item and begins its episode; gives the info of ``reset``."""
@@ -227,6 +254,16 @@ class TurnEnv(AgentEnv[str, "str | Sequence[int]"]):
 
     def _news(self) -> str:
         return self.core.tokenizer.decode(self.core.news.tolist())
+
+
+def _make_again(made_with: dict[str, Any], state: dict[str, Any]) -> AgentEnv[Any, Any]:
+    from agent_envs.registration import make_env
+
+    env = make_env(**made_with)
+    take_state(env.core, state["core"])
+    env.np_random = state["np_random"]
+    env._np_random_seed = state["seed"]
+    return env
 
 
 def _main_event(kinds: Sequence[EventKind]) -> EventKind:

@@ -32,9 +32,10 @@ def make_env(task: str, render_mode: str | None = None, **options: Any) -> Agent
     entry = TASKS.get(task)
     common, own = read_options((EpisodeOptions, entry.options), {**entry.defaults, **options}, entry.env_id)
     core = make_core(task, common, own)
-    if common.level == "turn":
-        return TurnEnv(core, render_mode)
-    return TokenEnv(core, common.observation, render_mode)
+    env: AgentEnv[Any, Any]
+    env = TurnEnv(core, render_mode) if common.level == "turn" else TokenEnv(core, common.observation, render_mode)
+    env.made_with = {"task": task, "render_mode": render_mode, **options}
+    return env
 
 
 def make_core(task: str, common: EpisodeOptions, own: Any) -> EpisodeCore[Any]:

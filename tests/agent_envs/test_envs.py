@@ -20,9 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agent_envs
+from agent_envs.envs import TurnEnv
 from agent_envs.errors import ConfigError, DataError, EpisodeOverError, InvalidActionError, TokenizerError
 from agent_envs.tokenizers import HuggingFaceTokenizer
 from tests.agent_envs import driving
+from tests.agent_envs.small_task import small_core
 from tests.agent_envs.smollm2 import smollm2_tokenizer_folder
 
 ID = "AgentR1/HotpotQA-v0"
@@ -313,3 +315,34 @@ def test_render_shows_who_wrote_what_and_no_control_characters() -> None:
     assert "\\x1b[2J\\x07" in text
     with pytest.raises(ConfigError, match="render_mode"):
         agent_envs.make_env("hotpotqa", render_mode="rgb_array")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("rule", ["append", "window"])
+@pytest.mark.parametrize("turns", [None, 0, 1, 2, 3])
+def test_a_pickled_environment_goes_on_as_the_original_does(level: str, rule: str, turns: int | None) -> None:
+    env = make(level=level, context_rule=rule, context_turns=1)
+
+    def play(player: gym.Env[Any, Any], text: str) -> list[Any]:
+        if level == "turn":
+            return [player.step(text)]
+        return [player.step(token_id) for token_id in player.unwrapped.core.encode_turn(text)]
+
+    if turns is not None:
+        env.reset(seed=5)
+        for text in oracle_texts(env)[:turns]:
+            play(env, text)
+    twin = pickle.loads(pickle.dumps(env))
+    if turns is None:
+        assert str(env.reset(seed=9)) == str(twin.reset(seed=9))
+    elif turns < 3:
+        text = oracle_texts(env)[turns]
+        assert str(play(env, text)) == str(play(twin, text))
+    assert driving.plain(env.unwrapped.episode) == driving.plain(twin.unwrapped.episode)
+    assert str(env.reset()) == str(twin.reset())
+
+
+def test_an_environment_made_by_hand_says_why_it_cannot_be_pickled() -> None:
+    core = small_core()
+    with pytest.raises(TypeError, match="nothing says how to make it again"):
+        pickle.dumps(TurnEnv(core))
