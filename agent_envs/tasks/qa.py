@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_envs import scoring
 from agent_envs.data.records import Question
 from agent_envs.errors import ConfigError, DataError
-from agent_envs.rewards import QaReward, format_ok
 from agent_envs.formats.base import ParsedTurn
+from agent_envs.rewards import Reward, common_metrics
+from agent_envs.rewards.qa import em, f1, support_recall
 from agent_envs.tasks.base import Decision, OracleTurn, Outcome, SharedTools, answer_ends
 from agent_envs.tools.base import Tool
-from agent_envs.types import EventKind, ToolCall, Turn
+from agent_envs.types import ToolCall, Turn
 
 SYSTEM_PROMPT = (
     "Answer the question. Facts come from the search tool: look up one thing at a time, read what comes back, and "
@@ -25,7 +25,7 @@ NO_ACTION_HINT = "Your turn had neither a tool call nor an answer. Call a tool, 
 class QaTask:
     """Questions, a search tool, and a judgement by EM, F1 and format."""
 
-    def __init__(self, questions: Sequence[Question], tool: Tool, reward: QaReward, system_prompt: str) -> None:
+    def __init__(self, questions: Sequence[Question], tool: Tool, reward: Reward[Question], system_prompt: str) -> None:
         """Takes loaded questions and a tool over their corpus.
 
         Raises:
@@ -80,27 +80,13 @@ class QaTask:
         return NO_ACTION_HINT
 
     def reward(self, outcome: Outcome[Question]) -> float:
-        """The chosen reward at the end of the episode, 0 before."""
-        return 0.0 if outcome.reason is None else self._reward(outcome)
+        """What the chosen reward gives for the last turn."""
+        return self._reward.turn(outcome)
 
     def metrics(self, outcome: Outcome[Question]) -> dict[str, float]:
-        """EM, F1, recall of the gold paragraphs' titles, format, and counts."""
-        answer_ok, tools_ok = format_ok(outcome)
-        answer, gold = outcome.turns[-1].answer, outcome.item.answers
-        found = [title for turn in outcome.turns for result in turn.results for title in result.data.get("titles", ())]
-        kinds = [event.kind for event in outcome.events]
-        return {
-            "reward": sum(turn.reward for turn in outcome.turns),
-            "em": scoring.exact_match(answer, gold),
-            "f1": scoring.f1(answer, gold),
-            "support_recall": scoring.support_recall(found, outcome.item.gold_titles),
-            "format": (answer_ok + tools_ok) / 2,
-            "answered": float(answer is not None),
-            "turns": float(len(outcome.turns)),
-            "tool_calls": float(kinds.count(EventKind.CALL)),
-            "malformed_calls": float(sum(kind.is_malformed for kind in kinds)),
-            "no_action_turns": float(kinds.count(EventKind.NO_ACTION)),
-        }
+        """EM, F1, recall of the gold paragraphs, format, counts, and what each term of the reward earned."""
+        scores = {"em": em(outcome), "f1": f1(outcome), "support_recall": support_recall(outcome)}
+        return {**common_metrics(outcome), **scores, **self._reward.breakdown(outcome)}
 
     def oracle(self, item: Question) -> Sequence[OracleTurn]:
         """Looks up every gold title, then answers."""

@@ -274,7 +274,7 @@ def test_the_turn_level_plays_the_token_levels_episode_with_smollm2s_tokenizer(s
         ({"observation": "text"}, ConfigError, "observation is one of"),
         ({"level": "turn", "observation": "delta"}, ConfigError, 'belongs to level="token"'),
         ({"split": "mini/dev"}, ConfigError, "split .* is one of 'train', 'validation', 'test'"),
-        ({"reward": "bleu"}, ConfigError, "unknown reward 'bleu'; known: em, f1, paper"),
+        ({"reward": "bleu"}, ConfigError, "unknown reward part 'bleu'; known: answer_format, .*em, f1"),
         ({"retriever": "dense"}, ConfigError, "unknown retriever 'dense'; known: bm25"),
         ({"tool_format": "xml"}, ConfigError, "unknown tool format 'xml'; known: hermes"),
         ({"top_k": 0}, ConfigError, "top_k is a whole number >= 1"),
