@@ -71,7 +71,8 @@ def run_rule(name: str, rule: Rule, subject: Subject) -> RuleResult:
     reason = ""
     try:
         for finding in rule.check(subject):
-            findings.append(finding)
+            if finding not in findings:
+                findings.append(finding)
             if len(findings) == _MAX_FINDINGS:
                 break
     except SkipRuleError as error:

@@ -56,9 +56,15 @@ class Subject:
         self._made.append(env)
         return env
 
+    def own_copy(self) -> AgentEnv[Any, Any]:
+        """A copy of the given environment at its own level."""
+        env = copy.deepcopy(self.env)
+        self._made.append(env)
+        return env
+
     def core(self, seed: int, rule: ContextRule | None = None, **budgets: int) -> EpisodeCore[Any]:
         """A core at the start of the seed's episode, with another context rule or some budgets set otherwise."""
-        env = self.make(level_of(self.env))
+        env = self.own_copy()
         _, info = env.reset(seed=seed)
         core = env.core
         if rule is not None or budgets:

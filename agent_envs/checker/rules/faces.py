@@ -74,7 +74,7 @@ def levels(subject: Subject) -> Iterator[Finding]:
 
 def flags(subject: Subject) -> Iterator[Finding]:
     """Each flag is a bool that agrees with the reason; at most one is set, and only on the last step."""
-    for level, seed, env, actions in _plays(subject):
+    for level, seed, env, actions in [*_plays(subject), *_overlong(subject)]:
         env.reset(seed=seed)
         for count, action in enumerate(actions, start=1):
             _, _, terminated, truncated, info = env.step(action)
@@ -156,15 +156,14 @@ def invalid_actions(subject: Subject) -> Iterator[Finding]:
 
 def spec(subject: Subject) -> Iterator[Finding]:
     """The spec survives JSON and pickle and makes the same environment; records survive pickle."""
-    env, seed = subject.make("turn"), subject.seeds[0]
-    transcript(env, seed, subject.turns(seed))
+    env, seed = subject.own_copy(), subject.seeds[0]
+    expected = transcript(env, seed, [])
     copied = pickle.loads(pickle.dumps(env.episode))
     yield from compare("a record that survives pickle", plain(env.episode), plain(copied), "pickle env.episode")
     if subject.spec is None:
         raise SkipRuleError("the environment has no spec: gym.make gives it one")
     if not isinstance(subject.spec.entry_point, str):
         raise SkipRuleError("the entry point is a function: register it as 'module:name' and a spec can be written")
-    expected = transcript(gym.make(subject.spec).unwrapped, seed, [])  # type: ignore[arg-type]
     for how, again in (
         ("gym.make(EnvSpec.from_json(env.spec.to_json()))", EnvSpec.from_json(subject.spec.to_json())),
         ("gym.make(pickle.loads(pickle.dumps(env.spec)))", pickle.loads(pickle.dumps(subject.spec))),
@@ -177,6 +176,15 @@ def _plays(subject: Subject) -> Iterator[tuple[Level, int, AgentEnv[Any, Any], l
     for level in LEVELS:
         for seed in subject.seeds:
             yield level, seed, subject.make(level), _actions(subject, level, seed)
+
+
+def _overlong(subject: Subject) -> Iterator[tuple[Level, int, AgentEnv[Any, Any], list[Any]]]:
+    """A turn that uses up its budget: an end that is no termination."""
+    count = subject.env.core.budgets.max_turn_tokens
+    for level in LEVELS:
+        env = subject.make(level)
+        ids = (env.core.tokenizer.encode_plain("a") * count)[:count]
+        yield level, subject.seeds[0], env, ids if level == "token" else [ids]
 
 
 def _actions(subject: Subject, level: Level, seed: int) -> list[Any]:
