@@ -25,11 +25,12 @@ def missing(where: str) -> str:
 
 
 def unknown(where: str, name: str, known: Iterable[str]) -> str:
-    """An argument that there is not, with the name that was probably meant and all that there are."""
+    """An argument that there is not, with the name that was probably meant and all that there are, if they're given."""
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return f"{where}: no such argument ({hint}the known ones are: {', '.join(names) or 'none'})"
+    hints = [f"did you mean {close[0]}?"] if close else []
+    hints += [f"the known ones are: {', '.join(names)}"] if names else []
+    return f"{where}: no such argument" + (f" ({' '.join(hints)})" if hints else "")
 
 
 def unfit(where: str, expected: str, value: Any) -> str:

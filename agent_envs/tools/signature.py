@@ -6,7 +6,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import pydantic
 from pydantic.json_schema import GenerateJsonSchema
@@ -14,6 +14,9 @@ from pydantic.json_schema import GenerateJsonSchema
 from agent_envs.errors import ToolUseError
 from agent_envs.tools import complaints
 from agent_envs.tools.json_schema import Converter, readable
+
+_UNKNOWN = {"extra_forbidden", "unexpected_keyword_argument"}
+_NO_OBJECT = {"model_type", "model_attributes_type", "dataclass_type", "dict_type"}
 
 
 class _QuietSchema(GenerateJsonSchema):
@@ -40,11 +43,7 @@ def read_signature(
         names.append(parameter.name)
         # A field's own name is made up: a parameter may be called `schema` or `_x`, which pydantic's fields may not.
         fields[f"p{position}"] = _field_of(parameter, notes.get(parameter.name))
-    model = _make_model(tool_name, names, fields)
-    try:
-        schema = model.model_json_schema(schema_generator=_QuietSchema)
-    except pydantic.errors.PydanticInvalidForJsonSchema as error:
-        raise TypeError(f"the tool {tool_name!r} has a parameter that JSON cannot write: {error}") from error
+    model, schema = _make_model(tool_name, names, fields)
     schema.pop("additionalProperties", None)
 
     def convert(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,7 +55,7 @@ def read_signature(
             raise ToolUseError(complaints.whole_complaint(tool_name, problems)) from error
         return {name: getattr(made, f"p{position}") for position, name in enumerate(names)}
 
-    return {"properties": {}} | readable(schema), convert
+    return {"type": "object", "properties": {}} | readable(schema), convert
 
 
 def _parameters(function: Callable[..., Any], tool_name: str) -> Iterator[inspect.Parameter]:
@@ -94,19 +93,24 @@ def _field_of(parameter: inspect.Parameter, note: str | None) -> tuple[Any, Any]
     return Annotated[(base, ours, *metadata)], default
 
 
-def _make_model(tool_name: str, names: Sequence[str], fields: Mapping[str, Any]) -> type[pydantic.BaseModel]:
+def _make_model(
+    tool_name: str, names: Sequence[str], fields: Mapping[str, Any]
+) -> tuple[type[pydantic.BaseModel], dict[str, Any]]:
     try:
-        return cast(
-            "type[pydantic.BaseModel]",
-            pydantic.create_model(f"{tool_name}_arguments", __config__={"extra": "forbid"}, **fields),
-        )
+        return _model_of(f"{tool_name}_arguments", fields)
     except (pydantic.errors.PydanticUserError, TypeError) as error:
         for name, (field, parameter) in zip(names, fields.items(), strict=True):
             try:
-                pydantic.create_model("one", **{field: parameter})
-            except (pydantic.errors.PydanticUserError, TypeError):
-                raise TypeError(f"the tool {tool_name!r} cannot take its parameter {name!r}: {error}") from error
+                _model_of("one", {field: parameter})
+            except (pydantic.errors.PydanticUserError, TypeError) as cause:
+                reason = str(cause).partition("\n")[0].replace(f"`{field}`", f"`{name}`")
+                raise TypeError(f"the tool {tool_name!r} cannot take its parameter {name!r}: {reason}") from error
         raise
+
+
+def _model_of(name: str, fields: Mapping[str, Any]) -> tuple[type[pydantic.BaseModel], dict[str, Any]]:
+    made = pydantic.create_model(name, __config__={"extra": "forbid"}, **fields)
+    return made, made.model_json_schema(schema_generator=_QuietSchema)
 
 
 def _complaints(problems: Sequence[Any], given: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
@@ -118,15 +122,18 @@ def _complaints(problems: Sequence[Any], given: Mapping[str, Any], names: Sequen
         kinds = {problem["type"] for problem in here}
         if kinds == {"missing"}:
             yield complaints.missing(where)
-        elif kinds == {"extra_forbidden"}:
+        elif kinds <= _UNKNOWN:
             name = str(here[0]["loc"][-1])
-            yield complaints.unknown(where, name, names if len(here[0]["loc"]) == 1 else ())
+            yield complaints.unknown(where, name, names if where == name else ())
         else:
-            expected = " or ".join(dict.fromkeys(_expectation(problem) for problem in here))
+            first, *others = dict.fromkeys(_expectation(problem) for problem in here)
+            expected = " or ".join([first, *(other.removeprefix("should be ") for other in others)])
             yield complaints.unfit(where, expected, here[0]["input"])
 
 
 def _expectation(problem: Mapping[str, Any]) -> str:
+    if problem["type"] in _NO_OBJECT:
+        return "should be an object"  # pydantic speaks of dictionaries and instances
     message = str(problem["msg"])
     return message.removeprefix("Value error, ").removeprefix("Assertion failed, ").replace("Input should", "should")
 
