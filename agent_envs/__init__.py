@@ -10,6 +10,7 @@ from agent_envs.envs import AgentEnv, TokenEnv, TurnEnv
 from agent_envs.episode import EpisodeCore
 from agent_envs.errors import AgentEnvError
 from agent_envs.registration import make_env, register_all
+from agent_envs.tasks.tool_use import ToolUseTask
 from agent_envs.types import Episode, Event, EventKind, FeedResult, StopReason, ToolCall, ToolResult, Turn
 
 __version__ = "0.1.0"
@@ -29,6 +30,7 @@ __all__ = [
     "TokenEnv",
     "ToolCall",
     "ToolResult",
+    "ToolUseTask",
     "Turn",
     "TurnEnv",
     "check_agent_env",

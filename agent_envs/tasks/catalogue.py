@@ -8,7 +8,9 @@ from typing import Any
 
 from agent_envs.registry import Registry
 from agent_envs.tasks.base import Task
+from agent_envs.tasks.bfcl import MAX_STEPS, BfclOptions, load_bfcl
 from agent_envs.tasks.hotpotqa import HotpotQaOptions, load_hotpotqa
+from agent_envs.tasks.tool_use import ToolUseOptions, load_tool_use
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,5 +40,30 @@ TASKS.register(
         "Two-hop questions over an encyclopaedia, with a search tool (HotpotQA, or an embedded made-up world)",
         HotpotQaOptions,
         load_hotpotqa,
+    ),
+)
+TASKS.register(
+    "bfcl",
+    TaskEntry(
+        "AgentR1/BFCL-v0",
+        "Function calls and multi-turn use of stateful tools, graded by BFCL's checkers (needs bfcl-eval)",
+        BfclOptions,
+        load_bfcl,
+        # Up to 7 turns of the user; the descriptions alone take up to 29,000 tokens with the byte tokenizer.
+        {
+            "max_turns": 7 * (MAX_STEPS + 2),
+            "max_turn_tokens": 1024,
+            "max_observation_tokens": 4096,
+            "max_context": 65536,
+        },
+    ),
+)
+TASKS.register(
+    "tool_use",
+    TaskEntry(
+        "AgentR1/ToolUse-v0",
+        "A task of your own: typed functions, items and a score (or an example: order in a small shop)",
+        ToolUseOptions,
+        load_tool_use,
     ),
 )
