@@ -1,0 +1,161 @@
+r"""Whether a mathematical answer equals the gold one: exactly, and only as a whole.
+
+* A gold number wants a number: "1/2", "0.5", "\frac{1}{2}", "x = 0.5" and "0.5 cm" are equal, "2^{-1}" is a
+  sum yet to be done, and "0.50001" is another number. ``numbers`` has the rules.
+* A gold word ("\text{even}", "B") wants that word, whatever its case.
+* Everything else (roots, expressions, sets, intervals, tuples, matrices, equations) is left to math-verify, in a
+  process of its own with bounded time and memory; what it cannot decide in time is wrong.
+
+A list is no guess: "1, 2" matches neither 1 nor 2, and an answer may not name more parts than the gold one. Two boxes,
+more than 500 characters or an open bracket are no answer.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from functools import lru_cache
+from pathlib import Path
+
+from agent_envs.data.math_problems import last_boxed
+from agent_envs.errors import ToolFailureError
+from agent_envs.numbers import read_number
+
+MAX_CHARACTERS = 500
+LIMIT_S = 2.0  # of processor time, so that a busy machine changes no verdict
+
+_WORD = re.compile(r"\(?([A-Za-z])\)?|([A-Za-z]{3,}(?:[ '-]+[A-Za-z]+)*)")
+_TEXT = re.compile(r"\\(?:text|textbf|textit|mathrm|mbox)\s*\{([^{}]*)\}")
+_DOLLARS = re.compile(r"\$\$?(.*?)\$\$?|\\\((.*)\\\)|\\\[(.*)\\\]", re.DOTALL)
+_SEPARATOR = re.compile(r"\\cup\b|[,;]|\bor\b|\band\b")
+_THOUSANDS = re.compile(r"(?<=\d)(?:,|\{,\})(?=\d{3}(?!\d))")
+
+
+def equivalent(answer: str | None, gold: str) -> bool:
+    """True where the answer equals the gold answer. Never hangs, in any thread; raises nothing on account of a text.
+
+    Raises:
+        ToolFailureError: the process that compares cannot be run.
+    """
+    if answer is None:
+        return False
+    given, wanted = _core(answer), _core(gold)
+    if given is None or wanted is None:
+        return False
+    if given == wanted:
+        return True
+    number = read_number(wanted)
+    if number is not None:
+        return read_number(given) == number
+    word = _word(wanted)
+    if word is not None:
+        return _word(given) == word
+    if _parts(given) > _parts(wanted) or ("_" in given and "_" not in wanted):
+        return False
+    return _verified(wanted, given)
+
+
+def _core(text: str) -> str | None:
+    r"""The answer itself, without ``\boxed``, dollar signs and a full stop; None where there is none, or too many."""
+    if len(text) > MAX_CHARACTERS:
+        return None
+    boxes = text.count("\\boxed")
+    if boxes > 1:
+        return None
+    core = (last_boxed(text) or "") if boxes else text
+    core = core.strip().removesuffix(".").strip()
+    if found := _DOLLARS.fullmatch(core):
+        core = next(group for group in found.groups() if group is not None).strip()
+    return core if core and _balanced(core) else None
+
+
+def _balanced(text: str) -> bool:
+    depth = 0
+    for character in text.replace("\\{", "").replace("\\}", ""):
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def _word(text: str) -> str | None:
+    """The text as a word in lower case, or None where it is a formula. A lone letter may stand in brackets."""
+    found = _WORD.fullmatch(_TEXT.sub(r"\1", text).strip())
+    return None if found is None else (found[1] or found[2]).strip().lower()
+
+
+def _parts(text: str) -> int:
+    return len(_SEPARATOR.findall(_THOUSANDS.sub("", text)))
+
+
+@lru_cache(maxsize=4096)
+def _verified(gold: str, answer: str) -> bool:
+    return _comparer.compare(gold, answer)
+
+
+class _Comparer:
+    """The comparing process: started at the first use, one per process, used by one thread at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+
+    def compare(self, gold: str, answer: str) -> bool:
+        with self._lock:
+            for _ in range(2):  # the process may have been killed since; it is started anew once
+                verdict = self._ask(json.dumps([gold, answer, LIMIT_S]))
+                if verdict:
+                    return verdict == "equal"
+        raise ToolFailureError(
+            "the process that compares answers with math-verify ended at once; try "
+            f"{sys.executable} -c 'import math_verify', and pip install math-verify if that fails"
+        )
+
+    def close(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+    def forget(self) -> None:
+        """In a forked copy of this process: the comparing process is the parent's, and so is whoever held the lock."""
+        self._lock = threading.Lock()
+        if self._process is not None:
+            self._process.returncode = 0  # not ours to wait for
+            self._process = None
+
+    def _ask(self, request: str) -> str:
+        """The verdict; "" where the process has ended."""
+        try:
+            process = self._running()
+            assert process.stdin is not None and process.stdout is not None  # both are pipes
+            process.stdin.write(request + "\n")
+            process.stdin.flush()
+            verdict = process.stdout.readline().strip()
+        except OSError:
+            verdict = ""
+        if not verdict:
+            self.close()
+        return verdict
+
+    def _running(self) -> subprocess.Popen[str]:
+        if self._process is None:
+            script = str(Path(__file__).with_name("math_worker.py"))
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", script],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        return self._process
+
+
+_comparer = _Comparer()
+atexit.register(_comparer.close)
+os.register_at_fork(after_in_child=_comparer.forget)
