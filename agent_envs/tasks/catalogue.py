@@ -49,7 +49,7 @@ TASKS.register(
         "Function calls and multi-turn use of stateful tools, graded by BFCL's checkers (needs bfcl-eval)",
         BfclOptions,
         load_bfcl,
-        # Up to 7 turns of the user; the descriptions alone take up to 29,000 tokens with the byte tokenizer.
+        # Up to 7 turns of the user; with the byte tokenizer the oracle's conversations take up to 23,440 tokens.
         {
             "max_turns": 7 * (MAX_STEPS + 2),
             "max_turn_tokens": 1024,
