@@ -104,6 +104,8 @@ class _Reader:
         if node.args or any(keyword.arg is None for keyword in node.keywords):
             self._refuse(node, "parameters are written with their names, such as tool_calls(free=1)")
         given = [(str(keyword.arg), self._parameter(keyword.value)) for keyword in node.keywords]
+        if len(dict(given)) != len(given):
+            self._refuse(node, "a parameter is given twice")
         return Factor(node.func.id, tuple(sorted(given)))
 
     def _parameter(self, node: ast.expr) -> Parameter:
