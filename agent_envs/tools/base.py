@@ -181,7 +181,7 @@ def tool(
 
     def make(function: ToolFunction) -> Tool:
         plain = function.func if isinstance(function, functools.partial) else function
-        tool_name = name or str(getattr(plain, "__name__", type(plain).__name__))
+        tool_name = str(getattr(plain, "__name__", type(plain).__name__)) if name is None else name
         description, notes = read_docstring(plain)
         parameters, convert = read_signature(function, tool_name, notes)
         return Tool(

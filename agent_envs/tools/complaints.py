@@ -27,10 +27,14 @@ def missing(where: str) -> str:
 def unknown(where: str, name: str, known: Iterable[str]) -> str:
     """An argument that there is not, with the name that was probably meant and all that there are, if they're given."""
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=1)
-    hints = [f"did you mean {close[0]}?"] if close else []
-    hints += [f"the known ones are: {', '.join(names)}"] if names else []
-    return f"{where}: no such argument" + (f" ({' '.join(hints)})" if hints else "")
+    hints = did_you_mean(name, names) + (f"the known ones are: {', '.join(names)}" if names else "")
+    return f"{where}: no such argument" + (f" ({hints})" if hints else "")
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """A question that ends in a space, or nothing where no known name is close."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]}? " if close else ""
 
 
 def unfit(where: str, expected: str, value: Any) -> str:

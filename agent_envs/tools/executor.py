@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from agent_envs.errors import ToolUseError
 from agent_envs.tools.base import Tool
+from agent_envs.tools.complaints import did_you_mean
 from agent_envs.tools.running import Job, clean_text, describe_failure
 from agent_envs.types import EventKind, ToolCall, ToolResult
 
@@ -40,8 +41,8 @@ class ToolExecutor:
             return call
         tool = self.tools.get(call.name)
         if tool is None:
-            known = ", ".join(self.tools) or "none"
-            error = f"there is no tool named {call.name!r}; the tools are: {known}"
+            hint = did_you_mean(call.name, list(self.tools))
+            error = f"there is no tool named {call.name!r}; {hint}the tools are: {', '.join(self.tools) or 'none'}"
             return ToolCall(call.name, call.arguments, error, EventKind.UNKNOWN_TOOL)
         try:
             tool.validate(call.arguments)

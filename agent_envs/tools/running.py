@@ -15,7 +15,8 @@ from agent_envs.errors import ToolUseError
 from agent_envs.tools.base import BatchOutput, Tool, ToolOutput
 from agent_envs.types import EventKind, ToolResult
 
-FIRST_BACKOFF_S = 0.1  # doubled after each further failure
+FIRST_BACKOFF_S = 0.1  # doubled after each further failure, up to
+MAX_BACKOFF_S = 5.0
 MAX_FAILURE_TEXT = 500
 
 _PLAIN = (type(None), bool, int, float, str)
@@ -48,6 +49,8 @@ class Job:
                 self._run()
             finally:
                 self.tool.lock.release()
+        else:
+            self.give_up(f"was not run: other calls of it did not end within {self.tool.timeout_s} s")
 
     def expire(self) -> None:
         """Gives the job up because its time is over, unless it's done."""
@@ -70,7 +73,7 @@ class Job:
         self.running = True
         for attempt in range(self.tool.retries + 1):
             results = self._attempt()
-            backoff_s = FIRST_BACKOFF_S * 2**attempt
+            backoff_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** min(attempt, 10))
             failed = any(result.kind is EventKind.TOOL_FAILURE for result in results)
             if not failed or attempt == self.tool.retries or not self._has_left(backoff_s):
                 break

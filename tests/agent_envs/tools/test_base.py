@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import enum
+from typing import Any
 
 import pydantic
 import pytest
 
-from agent_envs.errors import ToolUseError
+from agent_envs.errors import ConfigError, ToolUseError
 from agent_envs.tools import tool
 
 
@@ -85,3 +88,63 @@ def test_a_parameter_without_a_type_is_refused() -> None:
 
     with pytest.raises(TypeError, match="needs a type for each parameter"):
         tool(untyped)
+
+
+def test_a_decorator_makes_a_tool_bare_or_with_options() -> None:
+    @tool
+    def plain(x: int) -> str:
+        """Do it."""
+        return str(x)
+
+    @tool(name="other", timeout_s=None, retries=2, max_output_tokens=50, concurrent=False)
+    def configured(x: int) -> str:
+        """Do it."""
+        return str(x)
+
+    assert (plain.name, plain.timeout_s, plain.retries, plain.max_output_tokens, plain.concurrent) == (
+        "plain",
+        30.0,
+        0,
+        None,
+        True,
+    )
+    assert (configured.name, configured.timeout_s, configured.retries) == ("other", None, 2)
+    assert (configured.max_output_tokens, configured.concurrent) == (50, False)
+    assert configured.function(**configured.validate({"x": 1})) == "1"
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"timeout_s": 0}, "timeout_s of the tool 'measure' must be above 0 or None, not 0"),
+        ({"timeout_s": float("nan")}, "timeout_s"),
+        ({"retries": -1}, "retries of the tool 'measure' must be 0 or more, not -1"),
+        ({"max_output_tokens": 0}, "max_output_tokens of the tool 'measure' must be 1 or more, or None, not 0"),
+        ({"name": "two words"}, "'two words'"),
+        ({"name": ""}, "''"),
+    ],
+)
+def test_options_out_of_range_are_refused(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        tool(measure, **options)
+    assert complaint in str(caught.value)
+
+
+def test_a_function_without_a_name_needs_one() -> None:
+    with pytest.raises(ConfigError, match="give name="):
+        tool(lambda: "nothing")
+    assert tool(lambda: "nothing", name="nothing").parameters == {"type": "object", "properties": {}}
+
+
+def test_tools_are_equal_only_to_themselves() -> None:
+    one, same = tool(measure), tool(measure)
+    assert one != same
+    assert len({one, same}) == 2
+
+
+def test_a_variant_shares_the_lock_and_a_copy_has_its_own() -> None:
+    made = tool(measure, concurrent=False)
+    variant, copied = dataclasses.replace(made, timeout_s=1.0), copy.deepcopy(made)
+    assert made.lock.acquire(1.0)
+    assert not variant.lock.acquire(0.0)
+    assert copied.lock.acquire(0.0)
