@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import copy
 import operator
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from agent_envs.pickling import state_of, take_state
 from agent_envs.render import transcript
 from agent_envs.spaces import TokenRun, TurnText, UnicodeText
 from agent_envs.tasks.base import Task
-from agent_envs.types import Episode, EventKind, FeedResult, Int32Array, Turn
+from agent_envs.types import Episode, EventKind, Int32Array, StopReason, ToolCall, ToolResult, Turn
 
 ObsT = TypeVar("ObsT")
 ActT = TypeVar("ActT")
@@ -35,7 +36,7 @@ _BY_WEIGHT = (
 _MAX_TEXT = 2**24  # characters: more than any context holds
 
 
-class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT]):
+class AgentEnv(gym.Env[ObsT, ActT], abc.ABC, Generic[ObsT, ActT]):
     """What both levels share. Learners read ``core`` and ``episode``; they never need the observations.
 
     Attributes:
@@ -67,6 +68,23 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT]):
     def task(self) -> Task[Any]:
         """The task with its items."""
         return self.core.task
+
+    @abc.abstractmethod
+    def begin_step(self, action: ActT) -> tuple[ToolCall, ...] | None:
+        """The first half of ``step``, for drivers that run the tools of many episodes together.
+
+        Takes the action up to the end of the turn. Gives the turn's checked calls, whose results ``finish_step`` wants
+        (there may be none), or None where no turn waits for a reply.
+        """
+
+    @abc.abstractmethod
+    def finish_step(self, results: Sequence[ToolResult] = ()) -> tuple[ObsT, float, bool, bool, dict[str, Any]]:
+        """The second half of ``step``: one result per call, in order. Gives what ``step`` gives."""
+
+    def fail_step(self, why: str, reason: StopReason) -> tuple[ObsT, float, bool, bool, dict[str, Any]]:
+        """Ends the episode as failed in the place of ``finish_step``; gives what ``step`` gives."""
+        self.core.abort(why, reason)
+        return self.finish_step()
 
     def save_state(self) -> EpisodeCore[Any]:
         """The episode as it stands, for ``restore_state``: to sample a group from the middle, or search a tree."""
@@ -133,15 +151,16 @@ class AgentEnv(gym.Env[ObsT, ActT], Generic[ObsT, ActT]):
 
     def _turn_info(self) -> dict[str, Any]:
         """What happened at the end of a turn, as plain data of the same types every time."""
-        turn = self.core.turns[-1]
-        kinds = [event.kind for event in self.core.events if event.turn == turn.index]
+        turn = self.core.turns[-1] if self.core.turns else None
+        index = 0 if turn is None else turn.index
+        kinds = [event.kind for event in self.core.events if event.turn == index]
         return {
             "event": str(_main_event(kinds)),
             "events": [str(kind) for kind in kinds],
             "reason": str(self.core.reason or ""),
-            "turn": turn.index,
+            "turn": index,
             "segment": self.core.segment_index,
-            "tool_calls": _plain_calls(turn),
+            "tool_calls": [] if turn is None else _plain_calls(turn),
             "messages": self._messages(),
             "metrics": self.core.metrics,
         }
@@ -162,6 +181,7 @@ class TokenEnv(AgentEnv[Any, int]):
         if observation not in ("full", "delta"):
             raise ConfigError(f'observation is "full" or "delta", not {observation!r}')
         self._delta = observation == "delta"
+        self._before = self._turns_before = 0  # of the step that has begun
         self._vocab_size, capacity = core.tokenizer.vocab_size, core.budgets.max_context
         self.action_space = cast("spaces.Space[int]", spaces.Discrete(self._vocab_size))
         if self._delta:
@@ -185,12 +205,29 @@ class TokenEnv(AgentEnv[Any, int]):
         """
         before = self.core.length
         result = self.core.feed_one(self._check(action))
-        if not result.turn_ended:
-            return self._observe(self.core.context[before:]), result.reward, False, False, {}
+        return self._outcome(before, result.turn_ended, result.reward)
+
+    def begin_step(self, action: int) -> tuple[ToolCall, ...] | None:
+        """Appends one token; see ``AgentEnv``."""
+        token_id = self._check(action)
+        self._before, self._turns_before = self.core.length, len(self.core.turns)
+        self.core.write((token_id,))
+        return self.core.pending
+
+    def finish_step(self, results: Sequence[ToolResult] = ()) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """What ``step`` gives for the token of ``begin_step``."""
+        if self.core.pending is not None:
+            self.core.resolve(results)
+        ended = self.core.done or len(self.core.turns) > self._turns_before
+        return self._outcome(self._before, ended, self.core.take_reward())
+
+    def _outcome(self, before: int, turn_ended: bool, reward: float) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if not turn_ended:
+            return self._observe(self.core.context[before:]), reward, False, False, {}
         terminated, truncated = self._flags()
         rewritten = len(self.core.news) == self.core.length
         news = self.core.context[0 if rewritten else before :]
-        return self._observe(news), result.reward, terminated, truncated, self._turn_info()
+        return self._observe(news), reward, terminated, truncated, self._turn_info()
 
     def _check(self, action: int) -> int:
         try:
@@ -234,8 +271,13 @@ class TurnEnv(AgentEnv[str, "str | Sequence[int]"]):
             InvalidActionError: the action is empty, of another type, or has ids after the end of the turn.
             EpisodeOverError: the episode is over, or hasn't begun.
         """
+        calls = self.begin_step(action)
+        return self.finish_step(() if calls is None else self.core.run_tools(calls))
+
+    def begin_step(self, action: str | Sequence[int]) -> tuple[ToolCall, ...] | None:
+        """Writes one turn; see ``AgentEnv``."""
         if self.core.done:
-            self.core.end_turn()  # raises: the episode is over
+            self.core.close_turn()  # raises: the episode is over
         if not self.action_space.contains(action):
             raise InvalidActionError("an action is a turn's text, or a non-empty sequence of token ids >= 0")
         ids = self.core.encode_turn(action) if isinstance(action, str) else [int(token_id) for token_id in action]
@@ -244,13 +286,17 @@ class TurnEnv(AgentEnv[str, "str | Sequence[int]"]):
             if not isinstance(action, str):
                 raise InvalidActionError(f"the turn ends at id {length - 1} of the action, but {len(ids)} ids came")
             self.core.note(EventKind.TEXT_DROPPED, f"{len(ids) - length} tokens after the end of the turn")
-        result = self._play(ids)
-        terminated, truncated = self._flags()
-        return self._news(), result.reward, terminated, truncated, self._turn_info()
+        self.core.write(ids)
+        if self.core.pending is None and not self.core.done:
+            self.core.close_turn()
+        return self.core.pending
 
-    def _play(self, ids: Sequence[int]) -> FeedResult:
-        result = self.core.feed(ids)
-        return result if result.turn_ended else self.core.end_turn()
+    def finish_step(self, results: Sequence[ToolResult] = ()) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """What ``step`` gives for the turn of ``begin_step``."""
+        if self.core.pending is not None:
+            self.core.resolve(results)
+        terminated, truncated = self._flags()
+        return self._news(), self.core.take_reward(), terminated, truncated, self._turn_info()
 
     def _news(self) -> str:
         return self.core.tokenizer.decode(self.core.news.tolist())
@@ -274,6 +320,6 @@ def _main_event(kinds: Sequence[EventKind]) -> EventKind:
 def _plain_calls(turn: Turn) -> list[dict[str, Any]]:
     results = [result.content for result in turn.results] or [""] * len(turn.calls)
     return [
-        {"name": call.name, "arguments": dict(call.arguments), "error": call.error or "", "result": result}
+        {"name": call.name, "arguments": copy.deepcopy(dict(call.arguments)), "error": call.error or "", "result": result}
         for call, result in zip(turn.calls, results, strict=True)
     ]

@@ -10,41 +10,28 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from agent_envs.budgets import Budgets
 from agent_envs.buffer import MAX_ID, as_ids
 from agent_envs.context_rules import ContextRecord, ContextRule
-from agent_envs.episode_kit import EpisodeKit, FinishedTurn, make_kit, phrased
+from agent_envs.episode_kit import FinishedTurn, make_kit, phrased
+from agent_envs.episode_view import EpisodeView
 from agent_envs.errors import ConfigError, EpisodeOverError, InvalidActionError, ToolFailureError
-from agent_envs.formats.base import ToolFormat
-from agent_envs.replies import ReplyWriter
+from agent_envs.formats.base import ParsedTurn, ToolFormat
+from agent_envs.replies import EndedTurn, ReplyWriter
 from agent_envs.tasks.base import OracleTurn, Outcome, Task, Toolbox
 from agent_envs.tokenizers import Tokenizer
-from agent_envs.tools.base import Tool
 from agent_envs.trajectory import Trajectory
-from agent_envs.types import (
-    Episode,
-    Event,
-    EventKind,
-    FeedResult,
-    Int32Array,
-    Message,
-    StopReason,
-    ToolCall,
-    ToolResult,
-    Turn,
-)
+from agent_envs.types import Event, EventKind, FeedResult, Int32Array, Message, StopReason, ToolCall, ToolResult, Turn
 
 ItemT = TypeVar("ItemT")
 
 
-class EpisodeCore(Generic[ItemT]):
+class EpisodeCore(EpisodeView[ItemT]):
     """One episode after another of one task. Knows nothing of Gymnasium."""
-
-    _kit: EpisodeKit
 
     def __init__(
         self,
@@ -70,26 +57,10 @@ class EpisodeCore(Generic[ItemT]):
         Raises:
             ConfigError: the format cannot call the task's tools.
         """
-        self.env_id, self.task = env_id, task
-        self.tokenizer, self.format = tokenizer, tool_format
-        self.budgets = budgets
+        super().__init__(env_id, task, tokenizer, tool_format, budgets)
         self.ask_final_answer = ask_final_answer
         self.context_rule = context_rule
         self._system_prompt = phrased(task.system_prompt, tool_format)
-        self._item: ItemT | None = None
-        self._seed: int | None = None
-        self._reason: StopReason | None = None
-        self._pending: FinishedTurn | None = None
-        self._turns: list[Turn] = []
-        self._events: list[Event] = []
-        self._messages: tuple[Message, ...] = ()
-        self._metrics: dict[str, float] = {}
-        self._index = -1
-        self._turn_start = self._news_start = 0  # within the present segment
-        self._reward = 0.0
-        self._running = False
-        self._trajectory = Trajectory(0, ())
-        self._buffer = self._trajectory.buffer
         self._use(task.begin(task.item(0)))  # so that a format or template that cannot serve is an error at once
         self._kit.toolbox.close()
 
@@ -145,9 +116,9 @@ class EpisodeCore(Generic[ItemT]):
         """
         consumed = self.write(ids, logprobs)
         if self.pending is None:
-            return FeedResult(consumed, self._take_reward(), turn_ended=not self._running)
-        self.resolve(self._kit.executor.run(self.pending))
-        return FeedResult(consumed, self._take_reward(), turn_ended=True)
+            return FeedResult(consumed, self.take_reward(), turn_ended=not self._running)
+        self.resolve(self.run_tools(self.pending))
+        return FeedResult(consumed, self.take_reward(), turn_ended=True)
 
     def feed_one(self, token_id: int, logprob: float = math.nan) -> FeedResult:
         """``feed`` for a single token, without the cost of arrays."""
@@ -164,13 +135,10 @@ class EpisodeCore(Generic[ItemT]):
             EpisodeOverError: the episode is over, or hasn't begun.
             InvalidActionError: nothing was written in this turn.
         """
-        self._require_running()
-        if self._buffer.length == self._turn_start:
-            raise InvalidActionError("a turn holds at least one token; this one is empty")
-        self._finish_turn()
+        self.close_turn()
         if self.pending is not None:
-            self.resolve(self._kit.executor.run(self.pending))
-        return FeedResult(0, self._take_reward(), turn_ended=True)
+            self.resolve(self.run_tools(self.pending))
+        return FeedResult(0, self.take_reward(), turn_ended=True)
 
     def turn_length(self, ids: Sequence[int]) -> int:
         """How many of these ids the present turn would take, budgets aside. Changes nothing."""
@@ -209,11 +177,6 @@ class EpisodeCore(Generic[ItemT]):
             self._finish_turn(StopReason.CONTEXT)
         return count
 
-    @property
-    def pending(self) -> tuple[ToolCall, ...] | None:
-        """The checked calls of a turn that has ended and waits for ``resolve``; empty for a turn without any."""
-        return None if self._pending is None else self._pending.calls
-
     def resolve(self, results: Sequence[ToolResult]) -> None:
         """Gives the results of the pending calls, one each in order, and lets the episode go on.
 
@@ -231,86 +194,48 @@ class EpisodeCore(Generic[ItemT]):
         failed = any(result.kind is EventKind.TOOL_FAILURE for result in results)
         self._close_turn(pending, results, StopReason.TOOL_FAILURE if failed else self._reply(pending, results))
 
-    # What drivers look at
-
-    @property
-    def done(self) -> bool:
-        """The episode is over or hasn't begun."""
-        return not self._running
-
-    @property
-    def reason(self) -> StopReason | None:
-        """Why the episode ended, or None."""
-        return self._reason
-
-    @property
-    def context(self) -> Int32Array:
-        """int32 ``[T]``: what the policy sees now. A read-only view of the episode's own memory."""
-        view = self._buffer.tokens[: self._buffer.length]
-        view.flags.writeable = False
-        return view
-
-    @property
-    def padded_context(self) -> Int32Array:
-        """int32 ``[max_context]``: a fresh copy of the context, zeros behind it."""
-        return self._buffer.tokens.copy()
-
-    @property
-    def length(self) -> int:
-        """The number of tokens in the context."""
-        return self._buffer.length
-
-    @property
-    def max_new_tokens(self) -> int:
-        """How many more tokens this turn may take."""
-        used = self._buffer.length - self._turn_start
-        return min(self.budgets.max_turn_tokens - used, self._buffer.room)
-
-    @property
-    def turns(self) -> tuple[Turn, ...]:
-        """Those that have ended."""
-        return tuple(self._turns)
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """What the environment noticed so far."""
-        return tuple(self._events)
-
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        """The tools of the present episode (of the first item's before the first reset)."""
-        return self._kit.toolbox.tools
-
-    @property
-    def segment_index(self) -> int:
-        """The number of the segment being written; when it rises, the context was written anew."""
-        return self._trajectory.index
-
-    @property
-    def news(self) -> Int32Array:
-        """int32: what the policy has not seen before its next turn; the whole context after a reset or a rewriting."""
-        return self.context[self._news_start :]
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """What the environment said last, as contents without glue (uncut); the prompt's messages after a reset."""
-        return self._messages
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The task's scores, empty while the episode runs."""
-        return dict(self._metrics)
-
-    @property
-    def item(self) -> ItemT:
-        """The item being played.
+    def close_turn(self) -> None:
+        """Ends the turn where it stands; afterwards ``pending`` holds the calls to run, if any.
 
         Raises:
-            EpisodeOverError: no episode has begun.
+            EpisodeOverError: the episode is over, or hasn't begun.
+            InvalidActionError: nothing was written in this turn.
         """
-        if self._item is None:
-            raise EpisodeOverError("no episode has begun: call reset() first")
-        return self._item
+        self._require_running()
+        if self._buffer.length == self._turn_start:
+            raise InvalidActionError("a turn holds at least one token; this one is empty")
+        self._finish_turn()
+
+    def run_tools(self, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
+        """Runs checked calls with this episode's tools: one result each, in order. Changes nothing of the episode."""
+        return self._kit.executor.run(calls)
+
+    def take_reward(self) -> float:
+        """The reward of the turn that ended last, once; then 0."""
+        reward, self._reward = self._reward, 0.0
+        return reward
+
+    def abort(self, why: str, reason: StopReason = StopReason.TOOL_FAILURE) -> None:
+        """Ends the episode as failed, for drivers that keep one episode's fault from the others.
+
+        What the policy has written of a turn is recorded as a turn without calls. An episode that is over stays as it
+        is.
+        """
+        if not self._running:
+            return
+        index = len(self._turns)
+        self._pending = None
+        self._events.append(Event(EventKind.TOOL_FAILURE, index, why))
+        if len(self._written):
+            start = self._trajectory.offset + self._turn_start
+            tokens = EndedTurn(index, self._written.copy(), goes_on=False)
+            text = self.tokenizer.decode(tokens.ids.tolist())
+            self._close_turn(FinishedTurn(start, tokens, text, (), ParsedTurn((), None, False), None), (), reason)
+        else:
+            self._reason = reason
+            self._end()
+
+    # What drivers need
 
     def stop_checker(self) -> Callable[[int], bool]:
         """A function for samplers: called with each id of one turn in order, True on the one that ends the turn."""
@@ -321,33 +246,6 @@ class EpisodeCore(Generic[ItemT]):
             return self.turn_ends.may_end(token_id) and self.turn_ends.ends(written)
 
         return check
-
-    def snapshot(self) -> Episode:
-        """The record so far, frozen and independent of what comes.
-
-        Raises:
-            EpisodeOverError: no episode has begun.
-        """
-        if self._item is None:
-            raise EpisodeOverError("no episode has begun: call reset() first")
-        reason, trajectory = self._reason, self._trajectory
-        return Episode(
-            env_id=self.env_id,
-            task_id=self.task.task_ids()[self._index],
-            seed=self._seed,
-            tokens=trajectory.joined("tokens"),
-            action_mask=trajectory.joined("action_mask"),
-            turn_ids=trajectory.joined("turn_ids"),
-            rewards=trajectory.joined("rewards"),
-            sampler_logprobs=trajectory.joined("logprobs"),
-            turns=tuple(self._turns),
-            segments=trajectory.segments(),
-            events=tuple(self._events),
-            terminated=reason is not None and reason.terminated,
-            truncated=reason is not None and not reason.terminated,
-            reason=reason,
-            metrics=dict(self._metrics),
-        )
 
     def fork(self) -> EpisodeCore[ItemT]:
         """An independent core that stands where this one does, in time proportional to the episode's length."""
@@ -490,10 +388,6 @@ class EpisodeCore(Generic[ItemT]):
             self._metrics = self.task.metrics(Outcome(self.item, tuple(self._turns), tuple(self._events), self._reason))
         except ToolFailureError:  # of a judge; the episode counts for nothing
             self._metrics = {"reward": sum(turn.reward for turn in self._turns)}
-
-    def _take_reward(self) -> float:
-        reward, self._reward = self._reward, 0.0
-        return reward
 
 
 _ORDINARY = FeedResult(consumed=1, reward=0.0, turn_ended=False)
