@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from agent_envs import scoring
 from agent_envs.data.records import Question
+from agent_envs.numbers import numeric_match
 from agent_envs.rewards.compose import RewardCatalogue
 from agent_envs.rewards.judge import judge_part
 from agent_envs.rewards.parts import COMMON_PARTS, Part, end_part
@@ -21,6 +22,12 @@ def em(outcome: Outcome[Question]) -> float:
 def f1(outcome: Outcome[Question]) -> float:
     """The word overlap of the answer and the best accepted one, 0 to 1."""
     return scoring.f1(outcome.turns[-1].answer, outcome.item.answers)
+
+
+def numeric(outcome: Outcome[Question]) -> float:
+    """1 where the one number in the answer equals that of an accepted answer, however it is written, else 0."""
+    answer = outcome.turns[-1].answer
+    return max(numeric_match(answer, accepted) for accepted in outcome.item.answers)
 
 
 def support_recall(outcome: Outcome[Question]) -> float:
@@ -42,6 +49,7 @@ QA_REWARDS: RewardCatalogue[Question] = RewardCatalogue(
         *COMMON_PARTS,
         end_part(em),
         end_part(f1),
+        end_part(numeric),
         end_part(support_recall),
         SUPPORT_GAIN,
         judge_part(lambda item: (item.question, item.answers)),

@@ -42,6 +42,16 @@ def test_em_and_f1_judge_the_answer(answer: str | None, em: float, f1: float) ->
     assert QA_REWARDS.get("f1").turn(outcome) == pytest.approx(f1)
 
 
+@pytest.mark.parametrize(
+    ("answer", "value"), [("$1,000.", 1), ("1000.0 metres", 1), ("999", 0), ("much", 0), (None, 0)]
+)
+def test_numeric_compares_numbers_however_they_are_written(answer: str | None, value: float) -> None:
+    item = dataclasses.replace(QUESTION, answers=("a thousand", "1000"))
+    outcome = outcome_of([Said(answer=answer)], StopReason.MAX_TURNS, item)
+    assert QA_REWARDS.get("numeric").turn(outcome) == value
+    assert QA_REWARDS.get("numeric").turn(outcome_of([Said(answer="1")], StopReason.ANSWERED)) == 0.0
+
+
 def test_where_nothing_was_to_be_found_nothing_is_gained() -> None:
     item = dataclasses.replace(QUESTION, supporting_facts=())
     outcome = outcome_of([Said(found=[("x",)])], StopReason.MAX_TURNS, item)
