@@ -1,4 +1,4 @@
-"""How good an answer is: exact match and F1 as HotpotQA scores them, recall of the gold paragraphs, the paper's reward.
+"""How good an answer is: exact match and F1 as HotpotQA scores them, recall of the gold paragraphs.
 
 Answers are compared after SQuAD's normalisation: lower case, no ASCII punctuation, no English articles, single spaces.
 Every score lies in [0, 1]; a missing prediction scores 0.
@@ -67,21 +67,6 @@ def support_recall(found: Iterable[T], gold: Collection[T]) -> float:
     """
     wanted = set(gold)
     return len(wanted & set(found)) / len(wanted) if wanted else 1.0
-
-
-def paper_reward(em: float, answer_format_ok: bool, tool_format_ok: bool) -> float:
-    """The paper's reward of a question-answering episode, in [-1, 1].
-
-    r = EM if r_format = 1, else r_format - 1, where r_format = (answer format ok + tool format ok) / 2.
-    Source: Agent-R1 (arXiv 2511.14460), with strict EM.
-    """
-    format_score = format_reward(answer_format_ok, tool_format_ok)
-    return em if format_score == 1.0 else format_score - 1.0
-
-
-def format_reward(answer_format_ok: bool, tool_format_ok: bool) -> float:
-    """The paper's r_format: 0, 0.5 or 1."""
-    return (answer_format_ok + tool_format_ok) / 2.0
 
 
 def _best(score: Callable[[str, str], float], prediction: str | None, answers: Sequence[str]) -> float:

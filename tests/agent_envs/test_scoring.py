@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agent_envs.scoring import exact_match, f1, format_reward, normalize_answer, paper_reward, support_recall
+from agent_envs.scoring import exact_match, f1, normalize_answer, support_recall
 
 texts = st.one_of(
     st.text(max_size=40),
@@ -163,20 +163,3 @@ def test_support_recall_counts_each_gold_paragraph_once() -> None:
     assert support_recall(["B", "C", "A"], ("A", "B", "B")) == 1.0
     assert support_recall(["a"], ["A"]) == 0.0
     assert support_recall([], []) == 1.0
-
-
-@pytest.mark.parametrize(
-    ("em", "answer_ok", "tool_ok", "reward"),
-    [
-        (1.0, True, True, 1.0),
-        (0.0, True, True, 0.0),
-        (1.0, False, True, -0.5),
-        (1.0, True, False, -0.5),
-        (0.0, True, False, -0.5),
-        (1.0, False, False, -1.0),
-    ],
-)
-def test_the_papers_reward(em: float, answer_ok: bool, tool_ok: bool, reward: float) -> None:
-    assert paper_reward(em, answer_format_ok=answer_ok, tool_format_ok=tool_ok) == reward
-    assert type(paper_reward(em, answer_ok, tool_ok)) is float
-    assert format_reward(answer_ok, tool_ok) == (answer_ok + tool_ok) / 2
