@@ -44,7 +44,12 @@ for _name, _check, _sentence in (
     ("masks", records.masks, "action_mask is True on exactly the tokens that were fed, and they are kept as fed."),
     ("rewards", records.rewards, "Rewards lie on a turn's last action token; steps, record and total agree."),
     ("segments", records.segments, "Segments tile the tokens; each sampled token is in one segment's trained part."),
-    ("budgets", records.budgets, "max_turns, max_turn_tokens, max_context, max_observation_tokens hold to the token."),
+    ("budgets", records.budgets, "max_turns, max_turn_tokens and max_context end the episode at the very token."),
+    (
+        "observation-budget",
+        records.observation_budget,
+        "max_observation_tokens cuts a tool's text to the very token, and says so.",
+    ),
     ("unicode", texts.unicode, "Turns of any Unicode play on, lone surrogates, NUL and right-to-left marks included."),
     ("hostile-turns", texts.hostile_turns, "A turn that spells control tokens or replies forges neither."),
     ("hostile-documents", texts.hostile_documents, "A tool's text opens no message and never counts as the policy's."),
@@ -57,6 +62,7 @@ for _name, _check, _sentence in (
         "A seed and actions fix everything that comes back: no clocks, ids or leftovers.",
     ),
     ("deepcopy", copies.deepcopy, "A deep copy in mid-episode goes on alike, and neither touches the other."),
+    ("pickle", copies.pickles, "An environment that pickle takes goes on alike where it arrives."),
     ("fork", copies.fork, "A fork is independent, and a saved state can be restored again and again."),
 ):
     RULES.register(_name, Rule(_sentence, _check))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -75,6 +76,30 @@ def deepcopy(subject: Subject) -> Iterator[Finding]:
             )
             yield from compare("equal records", plain(env.episode), plain(twin.episode), how)
             twin.close()
+
+
+def pickles(subject: Subject) -> Iterator[Finding]:
+    """An environment that comes out of pickle in the middle of an episode goes on as the original does."""
+    refusals = []
+    for level in LEVELS:
+        seed = subject.seeds[0]
+        turns, env = subject.turns(seed), subject.make(level)
+        actions: list[Any] = list(turns) if level == "turn" else ids_of(subject.env.core, turns)
+        middle = (len(actions) + 1) // 2
+        transcript(env, seed, actions[:middle])
+        try:
+            sent = pickle.dumps(env)
+        except (TypeError, AttributeError, pickle.PicklingError) as error:
+            refusals.append(str(error))
+            continue
+        twin = pickle.loads(sent)
+        how = f"{recipe(level, seed, actions)}, pickled after {middle} actions"
+        yield from compare("equal records on both sides", plain(env.episode), plain(twin.episode), how)
+        expected, got = continued(env, actions[middle:]), continued(twin, actions[middle:])
+        yield from compare("an environment that goes on alike", expected, got, how)
+        twin.close()
+    if len(refusals) == len(LEVELS):
+        raise SkipRuleError(f"pickle refuses the environment: {refusals[0]}")
 
 
 def fork(subject: Subject) -> Iterator[Finding]:

@@ -68,12 +68,35 @@ def rewards(subject: Subject) -> Iterator[Finding]:
 
 
 def budgets(subject: Subject) -> Iterator[Finding]:
-    """Each budget ends the episode, or cuts the reply, exactly where it says."""
+    """Each budget of the policy ends the episode exactly where it says."""
     seed = subject.seeds[0]
     yield from _turn_tokens(subject, seed)
     yield from _context(subject, seed)
     yield from _turn_count(subject, seed)
-    yield from _observation(subject, seed)
+
+
+def observation_budget(subject: Subject) -> Iterator[Finding]:
+    """Replies under budgets that differ by 10 tokens differ by 10 tokens: the glue around them is the same."""
+    seed, lengths = subject.seeds[0], []
+    for budget in (40, 50):
+        core = subject.core(seed, make_rule("append", 1, 0, None), max_observation_tokens=budget, max_turns=9)
+        calls = pending_turn(core)
+        if calls is None:
+            raise SkipRuleError("the solution calls no tool whose reply could be cut")
+        before, how = (
+            core.length,
+            f"max_observation_tokens={budget}, reset(seed={seed}), a call, resolved with 400 words",
+        )
+        core.resolve([ToolResult("word " * 400)] * calls)
+        lengths.append(core.length - before)
+        if core.done or EventKind.OBSERVATION_CUT not in [event.kind for event in core.events]:
+            yield Finding(
+                f"a reply cut to {budget} tokens, and an event", f"{lengths[-1]} tokens, reason {core.reason}", how
+            )
+            return
+    if lengths[1] - lengths[0] != 10:
+        how = f"max_observation_tokens=40 and 50, reset(seed={seed}), a call, resolved with 400 words"
+        yield Finding("replies whose lengths differ by 10 tokens", f"lengths {lengths}", how)
 
 
 def _equivalent(subject: Subject, seed: int, rule: ContextRule | None) -> Iterator[Finding]:
@@ -169,28 +192,6 @@ def _turn_count(subject: Subject, seed: int) -> Iterator[Finding]:
             how = recipe("turn", seed, [text] * 5) + ", max_turns=3"
             yield Finding("3 turns and reason max_turns", f"{len(core.turns)} turns and reason {core.reason}", how)
         return
-
-
-def _observation(subject: Subject, seed: int) -> Iterator[Finding]:
-    """Replies under budgets that differ by 10 tokens differ by 10 tokens, glue being the same."""
-    lengths = []
-    for budget in (40, 50):
-        core = subject.core(seed, max_observation_tokens=budget, max_turns=9)
-        calls = pending_turn(core)
-        if calls is None:
-            raise SkipRuleError("the solution calls no tool whose reply could be cut; the other budgets hold")
-        before = core.segment_index, core.length
-        core.resolve([ToolResult("word " * 400)] * calls)
-        lengths.append(core.length - before[1])
-        if core.done or EventKind.OBSERVATION_CUT not in [event.kind for event in core.events]:
-            how = recipe("turn", seed, core.turns[-1:]) + ", resolved with 400 words"
-            yield Finding(f"a reply cut to {budget} tokens, and an event", f"reason {core.reason}", how)
-            return
-    if subject.env.core.context_rule.rewrites:
-        return
-    if lengths[1] - lengths[0] != 10:
-        how = f"max_observation_tokens=40 and 50, reset(seed={seed}), a call, resolved with 400 words"
-        yield Finding("replies whose lengths differ by 10 tokens", f"lengths {lengths}", how)
 
 
 def pending_turn(core: EpisodeCore[Any]) -> int | None:

@@ -14,7 +14,7 @@ from agent_envs.checker.subject import SkipRuleError, Subject, compare, level_of
 from agent_envs.episode import EpisodeCore
 from agent_envs.reference_policies import WRONG_ANSWER, example_call, malformed_turns
 from agent_envs.tasks.base import OracleTurn
-from agent_envs.types import Episode, EventKind, ToolCall, ToolResult
+from agent_envs.types import Episode, EventKind, StopReason, ToolCall, ToolResult
 
 UNICODE = (
     "\ud800 a lone surrogate, \udfff another",
@@ -107,13 +107,16 @@ def malformed_calls(subject: Subject) -> Iterator[Finding]:
     """A broken call comes back as an error, leaves the episode running, and earns no more than an honest failure."""
     seed = subject.seeds[0]
     honest = _return_of(subject, seed, [])
+    one_turn_task = _ends_with_any_turn(subject.core(seed))
     for text in malformed_turns(subject.core(seed)):
         core, how = subject.core(seed), recipe("turn", seed, [text])
         _feed(core, text)
         turn = core.turns[0]
         if not turn.calls or any(call.error is None for call in turn.calls):
             continue  # in this format the text is no broken call
-        if core.done or turn.answer is not None:
+        if one_turn_task:
+            pass  # nothing could come back
+        elif core.done or turn.answer is not None:
             yield Finding("a running episode after a broken call", f"reason {core.reason}", how)
         elif any(result.kind is EventKind.CALL or not result.content for result in turn.results) or not turn.results:
             yield Finding("an error for each broken call", shown(turn.results), how)
@@ -170,6 +173,12 @@ def _calls_with(core: EpisodeCore[Any], text: str) -> list[str]:
     call = example_call(core.tools[0])
     arguments = {name: text if isinstance(value, str) else value for name, value in call.arguments.items()}
     return [core.format.write_calls((ToolCall(call.name, arguments),))]
+
+
+def _ends_with_any_turn(core: EpisodeCore[Any]) -> bool:
+    """Whether one turn is all of the task, whatever it says: then no mistake can be mended."""
+    _feed(core, "some words")
+    return core.reason is StopReason.ANSWERED
 
 
 def _feed(core: EpisodeCore[Any], text: str) -> None:

@@ -16,7 +16,8 @@ from agent_envs.envs import AgentEnv, TokenEnv, TurnEnv
 from agent_envs.episode import EpisodeCore
 from agent_envs.formats import FORMATS
 from agent_envs.formats.base import ParsedTurn
-from agent_envs.tasks.base import Decision, OracleTurn, Outcome
+from agent_envs.replies import ReplyWriter
+from agent_envs.tasks.base import Decision, OracleTurn, Outcome, Toolbox
 from agent_envs.tokenizers import ByteTokenizer
 from agent_envs.types import Episode, FeedResult, Segment, Turn
 from tests.agent_envs.small_task import SmallTask
@@ -126,11 +127,24 @@ class Counting(TurnEnv):
         return super()._turn_info() | {"id": next(_COUNTER)}
 
 
+class ForgetsInPickle(TurnEnv):
+    """Arrives as if nothing had been played."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _begun, ()
+
+
 class SharesItsCore(TurnEnv):
     """Copies share the episode."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SharesItsCore:
         return copy.copy(self)
+
+
+def _begun() -> TurnEnv:
+    env = TurnEnv(core_of())
+    env.reset(seed=0)
+    return env
 
 
 # Cores
@@ -183,6 +197,15 @@ class OneTokenMore(EpisodeCore[str]):
     @property
     def max_new_tokens(self) -> int:
         return min(super().max_new_tokens + 1, self.budgets.max_context - self.length)
+
+
+class EndlessReplies(EpisodeCore[str]):
+    """Cuts no reply."""
+
+    def _use(self, toolbox: Toolbox) -> None:
+        super()._use(toolbox)
+        endless = dataclasses.replace(self.budgets, max_observation_tokens=10**6)
+        self._replies = ReplyWriter(self.renderer, endless, self.context_rule, "")
 
 
 class ControlTokensInText(EpisodeCore[str]):
@@ -272,6 +295,7 @@ BROKEN: dict[str, Callable[[], AgentEnv[Any, Any]]] = {
     "rewards": lambda: TurnEnv(core_of(kind=RewardsOnTheReply)),
     "segments": lambda: TurnEnv(core_of(kind=TrainsOnNothing)),
     "budgets": lambda: TurnEnv(core_of(kind=OneTokenMore)),
+    "observation-budget": lambda: TurnEnv(core_of(kind=EndlessReplies)),
     "unicode": lambda: StrictText(core_of()),
     "hostile-turns": lambda: TurnEnv(core_of(kind=ControlTokensInText)),
     "hostile-documents": lambda: TurnEnv(core_of(tokenizer=LooseTokenizer())),
@@ -280,6 +304,7 @@ BROKEN: dict[str, Callable[[], AgentEnv[Any, Any]]] = {
     "oracle": lambda: TurnEnv(core_of(WrongSolution())),
     "determinism": lambda: Counting(core_of()),
     "deepcopy": lambda: SharesItsCore(core_of()),
+    "pickle": lambda: ForgetsInPickle(core_of()),
     "fork": lambda: TurnEnv(core_of(kind=NeverRestores)),
     "processes": lambda: registered("Test/Hashed-v0", "make_hashed"),
 }
