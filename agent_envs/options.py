@@ -96,7 +96,9 @@ def read_options(kinds: tuple[type[Any], ...], given: Mapping[str, Any], what: s
 
 def describe_options(kind: type[Any]) -> list[Option]:
     """The fields of a dataclass of options with what its docstring says of them."""
-    notes = _attribute_notes(kind.__doc__ or "")
+    notes: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        notes |= _attribute_notes(base.__doc__ or "")
     return [Option(field.name, field.default, notes.get(field.name, "")) for field in dataclasses.fields(kind)]
 
 
@@ -117,6 +119,8 @@ def _typed(field: dataclasses.Field[Any], value: Any, what: str) -> Any:
     """
     if field.metadata.get("any"):
         return value
+    if type(field.default) is float and type(value) is int:
+        return float(value)
     wanted = str if field.default is None else type(field.default)
     allowed = value is None and field.default is None
     if not allowed and (not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool)):
