@@ -1,23 +1,33 @@
-"""Measures what the embedded HotpotQA gives away without two searches.
+"""Measures what the embedded worlds give away without a search for every hop.
 
-Three shortcuts, per part, as shares of the questions:
+Shares of the questions, per set and part:
 
-- closed book: the best single answer per type of question ("earlier" comparisons count the better of "the first one
-  named" and "the second one named"), chosen with hindsight on the part itself, so an upper bound of guessing;
+- closed book: the best single answer per type of question ("earlier" and "later" comparisons count the better of "the
+  first one named" and "the second one named"), chosen with hindsight on the part itself, so an upper bound of guessing;
 - one search: every gold passage is among the best 3 (5) for the question's own words;
-- two searches: the first gold title, then the second one, finds every gold passage among the best 1 (3).
+- chains only: the same among the best 5, without comparisons, whose names are all in the question;
+- oracle: a search for every gold title finds every gold passage among the best 1 (3).
 
-Run: ``python benchmarks/bench_world_shortcuts.py`` (needs no extra; some seconds).
+Run: ``python benchmarks/bench_world_shortcuts.py`` (needs no extra; half a minute). It prints the table and keeps the
+figures in ``benchmarks/results/world_shortcuts.json``.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from agent_envs.data.mini_hotpot import mini_parts, mini_split
+from agent_envs.data.mini_hotpot import MINI_HOTPOT
+from agent_envs.data.mini_musique import MINI_MUSIQUE
+from agent_envs.data.mini_set import MiniSet
+from agent_envs.data.mini_two_wiki import MINI_TWO_WIKI
 from agent_envs.data.records import Passage, Question
 from agent_envs.retrieval import Bm25Retriever, corpus_of
+
+RESULTS = Path(__file__).parent / "results" / "world_shortcuts.json"
+SETS = (MINI_HOTPOT, MINI_TWO_WIKI, MINI_MUSIQUE)
 
 Search = Callable[[Sequence[str], int], list[list[Passage]]]
 
@@ -34,21 +44,24 @@ def make_search(questions: Sequence[Question]) -> Search:
 
 def closed_book(questions: Sequence[Question]) -> float:
     """The share that the best fixed answer per type of question gets right."""
-    right = 0
-    for group in ("bridge", "yes or no", "earlier"):
-        answers = Counter(_guessable_answer(question) for question in questions if _group(question) == group)
-        right += max(answers.values(), default=0)
-    return right / len(questions)
+    answers: dict[str, Counter[str]] = {}
+    for question in questions:
+        answers.setdefault(_group(question), Counter())[_guessable_answer(question)] += 1
+    return sum(max(counts.values()) for counts in answers.values()) / len(questions)
 
 
 def _group(question: Question) -> str:
-    if question.kind == "bridge":
-        return "bridge"
-    return "yes or no" if question.answers[0] in ("yes", "no") else "earlier"
+    if not _is_comparison(question):
+        return question.kind
+    return f"{question.kind}, {'yes or no' if question.answers[0] in ('yes', 'no') else 'order'}"
+
+
+def _is_comparison(question: Question) -> bool:
+    return question.kind.endswith("comparison")
 
 
 def _guessable_answer(question: Question) -> str:
-    if _group(question) == "earlier":
+    if _group(question).endswith("order"):
         return f"name {question.gold_titles.index(question.answers[0])}"
     return question.answers[0]
 
@@ -59,11 +72,10 @@ def one_search(questions: Sequence[Question], search: Search, top_k: int) -> flo
     return _share_complete(questions, found)
 
 
-def two_searches(questions: Sequence[Question], search: Search, top_k: int) -> float:
-    """The share whose gold passages all come up for the two gold titles, one search each."""
-    first = search([question.gold_titles[0] for question in questions], top_k)
-    second = search([question.gold_titles[1] for question in questions], top_k)
-    return _share_complete(questions, [one + two for one, two in zip(first, second, strict=True)])
+def oracle(questions: Sequence[Question], search: Search, top_k: int) -> float:
+    """The share whose gold passages all come up for the gold titles, one search each."""
+    found = [[hit for hits in search(question.gold_titles, top_k) for hit in hits] for question in questions]
+    return _share_complete(questions, found)
 
 
 def _share_complete(questions: Sequence[Question], found: Sequence[Sequence[Passage]]) -> float:
@@ -74,25 +86,32 @@ def _share_complete(questions: Sequence[Question], found: Sequence[Sequence[Pass
     return sum(complete) / len(questions)
 
 
+def measure(mini: MiniSet, part: str) -> dict[str, float]:
+    """The figures of one part, by column."""
+    questions = mini.split(part)
+    chains = [question for question in questions if not _is_comparison(question)]
+    search = make_search(questions)
+    return {
+        "questions": len(questions),
+        "passages": len(corpus_of(questions)),
+        "closed book": round(closed_book(questions), 3),
+        "one, top 3": round(one_search(questions, search, 3), 3),
+        "one, top 5": round(one_search(questions, search, 5), 3),
+        "chains only": round(one_search(chains, search, 5), 3),
+        "oracle, top 1": round(oracle(questions, search, 1), 3),
+        "oracle, top 3": round(oracle(questions, search, 3), 3),
+    }
+
+
 def main() -> None:
-    """Prints the table."""
-    columns = ("closed book", "one, top 3", "one, top 5", "bridge only", "two, top 1", "two, top 3")
-    print(f"{'part':12}{'questions':>10}{'passages':>10}" + "".join(f"{column:>13}" for column in columns))
-    for part in mini_parts():
-        questions = mini_split(part)
-        bridges = [question for question in questions if question.kind == "bridge"]
-        search = make_search(questions)
-        shares = (
-            closed_book(questions),
-            one_search(questions, search, 3),
-            one_search(questions, search, 5),
-            one_search(bridges, search, 5),
-            two_searches(questions, search, 1),
-            two_searches(questions, search, 3),
-        )
-        passages = {passage for question in questions for passage in question.passages}
-        row = "".join(f"{share:13.3f}" for share in shares)
-        print(f"{part:12}{len(questions):10d}{len(passages):10d}{row}")
+    """Prints the table and writes it down."""
+    figures = {mini.name: {part: measure(mini, part) for part in mini.parts} for mini in SETS}
+    columns = next(iter(figures["HotpotQA"].values()))
+    print(f"{'set':17}{'part':12}" + "".join(f"{column:>14}" for column in columns))
+    for name, parts in figures.items():
+        for part, row in parts.items():
+            print(f"{name:17}{part:12}" + "".join(f"{value:14.5g}" for value in row.values()))
+    RESULTS.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -10,14 +10,14 @@ Data: Yang et al. 2018, CC BY-SA 4.0; not shipped with this project.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from agent_envs.data.hub import hub_rows, hub_source
 from agent_envs.data.records import Passage, Question
-from agent_envs.data.rows import Row, read_rows
-from agent_envs.errors import DataError, MissingExtraError
+from agent_envs.data.rows import Row, read_rows, require_unique_ids
+from agent_envs.errors import DataError
 
 HUB_NAME = "hotpotqa/hotpot_qa"
 
@@ -57,36 +57,7 @@ def read_hub(name: str = HUB_NAME, config: str = "distractor", split: str = "val
         DataError: it cannot be loaded, is empty or malformed.
         MissingExtraError: ``datasets`` is not installed.
     """
-    try:
-        import datasets
-    except ImportError as error:
-        raise MissingExtraError(
-            f'reading {name!r} from the Hub needs datasets: pip install "agent-r1[train]" (or give the path of a file)'
-        ) from error
-    source = f"{name} ({config}, {split})"
-    try:
-        loaded = datasets.load_dataset(name, config, split=split)
-    except Exception as error:  # load_dataset raises anything from OSError to KeyError
-        reason = (str(error).splitlines() or [""])[0]
-        raise DataError(
-            f"{source}: expected the path of a file, or a data set on the Hub with this configuration and split; "
-            f"loading it failed with {type(error).__name__}: {reason}"
-        ) from error
-    return parse_questions((Row(f"{source}, row {n}", row) for n, row in enumerate(loaded, start=1)), source)
-
-
-def read_corpus(path: str | Path) -> tuple[Passage, ...]:
-    """The passages of a JSON Lines file (or a JSON array) with the fields ``title`` and ``text``, each once, in order.
-
-    Raises:
-        DataError: the file is missing, empty or malformed; the message names the row and the field.
-    """
-    passages = tuple(
-        dict.fromkeys(Passage(row.text("title"), row.check_text(row.value("text"), "text")) for row in read_rows(path))
-    )
-    if not passages:
-        raise DataError(f"{path}: the corpus is empty; expected at least one passage with a title and a text")
-    return passages
+    return parse_questions(hub_rows(name, config, split), hub_source(name, config, split))
 
 
 def parse_questions(rows: Iterable[Row], source: str) -> tuple[Question, ...]:
@@ -99,13 +70,7 @@ def parse_questions(rows: Iterable[Row], source: str) -> tuple[Question, ...]:
         DataError: there are no rows, a row is malformed, or two rows share an id.
     """
     drafts = [_draft(row) for row in rows]
-    if not drafts:
-        raise DataError(f"{source}: the set is empty; expected at least one question")
-    first: dict[str, str] = {}
-    for draft in drafts:
-        if draft.task_id in first:
-            raise DataError(f"{draft.where}: the id {draft.task_id!r} was used before, in {first[draft.task_id]}")
-        first[draft.task_id] = draft.where
+    require_unique_ids([(draft.where, draft.task_id) for draft in drafts], source)
     separator = "" if any(sentence[:1].isspace() for sentence in _continuations(drafts)) else " "
     return tuple(_question(draft, separator) for draft in drafts)
 
@@ -142,29 +107,14 @@ def _draft(row: Row) -> _Draft:
 
 
 def _supporting_facts(row: Row) -> Iterator[tuple[str, int]]:
-    for place, (title, index) in _pairs(row, "supporting_facts", "sent_id"):
+    for place, (title, index) in row.tuples("supporting_facts", "title", "sent_id"):
         yield row.check_text(title, f"{place}[0]", blank=False), row.check_index(index, f"{place}[1]")
 
 
 def _paragraphs(row: Row) -> Iterator[_Paragraph]:
-    for place, (title, sentences) in _pairs(row, "context", "sentences"):
+    for place, (title, sentences) in row.tuples("context", "title", "sentences"):
         texts = row.check_list(sentences, f"{place}[1]")
         yield _Paragraph(
             row.check_text(title, f"{place}[0]", blank=False),
             tuple(row.check_text(text, f"{place}[1][{i}]") for i, text in enumerate(texts)),
         )
-
-
-def _pairs(row: Row, field: str, second: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """The pairs of a field in either layout, each with the place where the official layout has it."""
-    value = row.value(field)
-    if isinstance(value, Mapping):
-        columns = Row(f"{row.where}, field {field!r}", value)
-        titles, others = columns.items("title"), columns.items(second)
-        if len(titles) != len(others):
-            raise row.mistake(f"{field}.{second}", f"a list as long as that of the titles ({len(titles)})", others)
-        value = [list(pair) for pair in zip(titles, others, strict=True)]
-    for index, pair in enumerate(row.check_list(value, field)):
-        if not isinstance(pair, list) or len(pair) != 2:
-            raise row.mistake(f"{field}[{index}]", f"a pair of a title and {second}", pair)
-        yield f"{field}[{index}]", (pair[0], pair[1])

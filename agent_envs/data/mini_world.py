@@ -1,14 +1,16 @@
-"""A made-up world: persons, films, books, companies and towns, their facts, and the passages that tell them.
+"""Made-up worlds: persons, films, books, companies and towns, their facts, and the passages that tell them.
 
-The wording of the passages (here) and of the questions (``mini_hotpot``) share no words of meaning, so that a search
-for the words of a question does not find the passage with its answer.
+A ``WorldPlan`` says which facts there are and how passages tell them. ``SMALL_WORLD`` is that of the embedded HotpotQA;
+``mini_kin`` has a wider one. The wording of the passages and of the questions (``mini_wording``) share no words of
+meaning, so that a search for the words of a question does not find the passage with its answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 from agent_envs.data.names import Dice, Namer
 from agent_envs.data.records import Passage
@@ -48,6 +50,12 @@ class Entity:
         return Passage(title=self.name, text=" ".join(self.sentences))
 
 
+SentencePlan: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
+"""The attributes that one sentence tells, and the ways to say it."""
+
+FactTable: TypeAlias = dict[str, dict[str, str]]
+"""Name to facts, for the entities of one kind."""
+
 SHARES: dict[Kind, float] = {
     Kind.PERSON: 0.46,
     Kind.FILM: 0.16,
@@ -57,7 +65,7 @@ SHARES: dict[Kind, float] = {
 }
 """The share of each kind among the passages of a world."""
 
-_TRADES = {
+TRADES = {
     "director": ("film maker",),
     "idler": ("pianist", "painter"),
     "author": ("novelist", "poet"),
@@ -67,8 +75,7 @@ _TRADES = {
 _FIRST_YEARS = {Kind.PERSON: 1880, Kind.FILM: 1930, Kind.BOOK: 1930, Kind.COMPANY: 1900}
 _YEARS = 60
 
-# One entry per sentence: the attributes that it tells, and the ways to say it.
-_SENTENCES: dict[Kind, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = {
+SENTENCES: dict[Kind, tuple[SentencePlan, ...]] = {
     Kind.PERSON: (
         (
             ("trade", "birthplace", "birth year"),
@@ -179,14 +186,52 @@ class World:
         return frozenset(self.entities).union(rivers)
 
 
-def build_world(dice: Dice, num_passages: int, exclude: frozenset[str] = frozenset()) -> World:
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of a world to be: those of its entities by kind, and of its rivers, which have no passage."""
+
+    of_kind: Mapping[Kind, Sequence[str]]
+    rivers: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class WorldPlan:
+    """What a world is made of.
+
+    Attributes:
+        draw_facts: draws the facts of every entity.
+        sentences: how a passage of each kind tells them; a sentence whose facts an entity lacks is left out.
+    """
+
+    draw_facts: Callable[[Dice, Names], Mapping[Kind, FactTable]]
+    sentences: Mapping[Kind, Sequence[SentencePlan]]
+
+
+def build_world(
+    dice: Dice, num_passages: int, exclude: frozenset[str] = frozenset(), plan: WorldPlan | None = None
+) -> World:
     """Draws names and facts and writes the passages.
 
     Args:
         dice: decides everything.
         num_passages: how many entities, split by ``SHARES``; 30 or more, or some kinds would be missing.
         exclude: names that must not appear.
+        plan: what the world is made of; ``SMALL_WORLD`` if None.
+
+    Raises:
+        ConfigError: the world is too small.
     """
+    plan = plan or SMALL_WORLD
+    everything = plan.draw_facts(dice, _draw_names(dice, num_passages, exclude))
+    entities = [
+        _write(dice, kind, name, facts, plan.sentences[kind])
+        for kind, group in everything.items()
+        for name, facts in group.items()
+    ]
+    return World({entity.name: entity for entity in dice.shuffled(entities)})
+
+
+def _draw_names(dice: Dice, num_passages: int, exclude: frozenset[str]) -> Names:
     if num_passages < 30:
         raise ConfigError(f"a world needs 30 passages or more, got num_passages={num_passages}")
     namer = Namer(dice, exclude)
@@ -194,53 +239,65 @@ def build_world(dice: Dice, num_passages: int, exclude: frozenset[str] = frozens
     counts[Kind.PERSON] += counts[Kind.PERSON] % 2  # persons come in couples
     makers = {Kind.PERSON: namer.person, Kind.TOWN: namer.town, Kind.COMPANY: namer.company}
     names = {kind: [makers.get(kind, namer.title)() for _ in range(counts[kind])] for kind in Kind}
-    rivers = [namer.river() for _ in range(max(2, counts[Kind.TOWN] // 2))]
-    persons = _draw_persons(dice, names)
-    by_role = {
-        role: [name for name, facts in persons.items() if facts["trade"] in trades] for role, trades in _TRADES.items()
+    return Names(names, [namer.river() for _ in range(max(2, counts[Kind.TOWN] // 2))])
+
+
+def draw_facts(dice: Dice, names: Names) -> dict[Kind, FactTable]:
+    """The facts of the small world."""
+    persons = _draw_persons(dice, names.of_kind)
+    makers = people_by_role(persons)
+    return {Kind.PERSON: persons, **draw_works(dice, names, makers)}
+
+
+def people_by_role(persons: FactTable) -> dict[str, list[str]]:
+    """Who can be a director, an author and so on, by trade."""
+    return {
+        role: [name for name, facts in persons.items() if facts["trade"] in trades] for role, trades in TRADES.items()
     }
-    everything: dict[Kind, dict[str, dict[str, str]]] = {
-        Kind.PERSON: persons,
-        Kind.FILM: {
-            name: {
-                "year": _draw_year(dice, Kind.FILM),
-                "director": dice.choose(by_role["director"]),
-                "studio": dice.choose(names[Kind.COMPANY]),
-            }
-            for name in names[Kind.FILM]
-        },
-        Kind.BOOK: {
-            name: {
-                "year": _draw_year(dice, Kind.BOOK),
-                "author": dice.choose(by_role["author"]),
-                "publisher": dice.choose(names[Kind.COMPANY]),
-            }
-            for name in names[Kind.BOOK]
-        },
-        Kind.COMPANY: {
-            name: {
-                "seat": dice.choose(names[Kind.TOWN]),
+
+
+def draw_works(dice: Dice, names: Names, makers: Mapping[str, Sequence[str]]) -> dict[Kind, FactTable]:
+    """The facts of films, books, companies and towns, whose people are drawn from ``makers`` by role."""
+
+    def table(kind: Kind, draw: Callable[[], dict[str, str]]) -> FactTable:
+        return {name: draw() for name in names.of_kind[kind]}
+
+    def work(kind: Kind, maker: str, firm: str) -> FactTable:
+        companies = names.of_kind[Kind.COMPANY]
+        return table(
+            kind,
+            lambda: {
+                "year": _draw_year(dice, kind),
+                maker: dice.choose(makers[maker]),
+                firm: dice.choose(companies),
+            },
+        )
+
+    return {
+        Kind.FILM: work(Kind.FILM, "director", "studio"),
+        Kind.BOOK: work(Kind.BOOK, "author", "publisher"),
+        Kind.COMPANY: table(
+            Kind.COMPANY,
+            lambda: {
+                "seat": dice.choose(names.of_kind[Kind.TOWN]),
                 "year": _draw_year(dice, Kind.COMPANY),
-                "founder": dice.choose(by_role["founder"]),
-            }
-            for name in names[Kind.COMPANY]
-        },
-        Kind.TOWN: {
-            name: {"river": dice.choose(rivers), "mayor": dice.choose(by_role["mayor"])} for name in names[Kind.TOWN]
-        },
+                "founder": dice.choose(makers["founder"]),
+            },
+        ),
+        Kind.TOWN: table(
+            Kind.TOWN, lambda: {"river": dice.choose(names.rivers), "mayor": dice.choose(makers["mayor"])}
+        ),
     }
-    entities = [_write(dice, kind, name, facts) for kind, group in everything.items() for name, facts in group.items()]
-    return World({entity.name: entity for entity in dice.shuffled(entities)})
 
 
-def _draw_persons(dice: Dice, names: Mapping[Kind, Sequence[str]]) -> dict[str, dict[str, str]]:
+def _draw_persons(dice: Dice, names: Mapping[Kind, Sequence[str]]) -> FactTable:
     """Facts of the persons; the first one and the second are a couple, and so on. Every role has its people."""
     persons = names[Kind.PERSON]
-    roles = list(_TRADES)
-    facts: dict[str, dict[str, str]] = {}
+    roles = list(TRADES)
+    facts: FactTable = {}
     for index, name in enumerate(persons):
         facts[name] = {
-            "trade": dice.choose(_TRADES[roles[(index // 2 + index) % len(roles)]]),
+            "trade": dice.choose(TRADES[roles[(index // 2 + index) % len(roles)]]),
             "birthplace": dice.choose(names[Kind.TOWN]),
             "birth year": _draw_year(dice, Kind.PERSON),
             "spouse": persons[index ^ 1],
@@ -252,10 +309,16 @@ def _draw_year(dice: Dice, kind: Kind) -> str:
     return str(_FIRST_YEARS[kind] + dice.below(_YEARS))
 
 
-def _write(dice: Dice, kind: Kind, name: str, facts: Mapping[str, str]) -> Entity:
+def _write(dice: Dice, kind: Kind, name: str, facts: Mapping[str, str], plan: Sequence[SentencePlan]) -> Entity:
     """Puts the facts into sentences."""
-    sentences, told_in = [], {}
-    for index, (attributes, templates) in enumerate(_SENTENCES[kind]):
-        sentences.append(dice.choose(templates).format(name=name, **facts))
-        told_in.update(dict.fromkeys(attributes, index))
+    sentences: list[str] = []
+    told_in: dict[str, int] = {}
+    for attributes, templates in plan:
+        if all(attribute in facts for attribute in attributes):
+            told_in.update(dict.fromkeys(attributes, len(sentences)))
+            sentences.append(dice.choose(templates).format(name=name, **facts))
     return Entity(name, kind, facts, tuple(sentences), told_in)
+
+
+SMALL_WORLD = WorldPlan(draw_facts, SENTENCES)
+"""The world of the embedded HotpotQA."""

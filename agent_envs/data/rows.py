@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,48 @@ class Row:
         """
         return self.check_list(self.value(field), field)
 
+    def objects(self, field: str) -> list[Row]:
+        """The field's value, a list of objects, each a row of its own; or an object of their columns.
+
+        Raises:
+            DataError: it is missing or neither of the two, or the columns differ in length.
+        """
+        value = self.value(field)
+        if isinstance(value, Mapping):
+            value = [dict(zip(value, items, strict=True)) for items in self._transposed(field, tuple(value))]
+        rows = []
+        for index, item in enumerate(self.check_list(value, field)):
+            if not isinstance(item, Mapping):
+                raise self.mistake(f"{field}[{index}]", "an object", item)
+            rows.append(Row(f"{self.where}, field '{field}[{index}]'", item))
+        return rows
+
+    def tuples(self, field: str, *columns: str) -> list[tuple[str, list[Any]]]:
+        """The field's value, a list of lists with these items; or an object of their columns.
+
+        Returns:
+            Each list behind the place where it stands, such as ``context[2]``.
+
+        Raises:
+            DataError: it is missing or neither of the two, or a length is wrong.
+        """
+        value = self.value(field)
+        if isinstance(value, Mapping):
+            value = self._transposed(field, columns)
+        for index, item in enumerate(self.check_list(value, field)):
+            if not isinstance(item, list) or len(item) != len(columns):
+                raise self.mistake(f"{field}[{index}]", f"a list of {len(columns)}: {', '.join(columns)}", item)
+        return [(f"{field}[{index}]", item) for index, item in enumerate(value)]
+
+    def _transposed(self, field: str, columns: Sequence[str]) -> list[list[Any]]:
+        table = Row(f"{self.where}, field {field!r}", self.value(field))
+        lists = [table.items(column) for column in columns]
+        for column, items in zip(columns, lists, strict=True):
+            if len(items) != len(lists[0]):
+                expected = f"a list as long as that of {columns[0]} ({len(lists[0])})"
+                raise self.mistake(f"{field}.{column}", expected, items)
+        return [list(items) for items in zip(*lists, strict=True)]
+
     def check_list(self, value: Any, field: str) -> list[Any]:
         """The value, if it is a list; ``field`` says where it stands in the row, such as ``context[2][1]``."""
         if not isinstance(value, list):
@@ -78,6 +120,25 @@ class Row:
     def mistake(self, field: str, expected: str, found: Any) -> DataError:
         """An error about a field of this row, for the caller to raise."""
         return DataError(f"{self.where}: the field {field!r}: expected {expected}, found {_describe(found)}")
+
+
+def require_unique_ids(ids: Sequence[tuple[str, str]], source: str) -> None:
+    """Refuses a set without questions, or with two of one id.
+
+    Args:
+        ids: where each question stands, and its id.
+        source: names the set.
+
+    Raises:
+        DataError: it is so.
+    """
+    if not ids:
+        raise DataError(f"{source}: the set is empty; expected at least one question")
+    first: dict[str, str] = {}
+    for where, task_id in ids:
+        if task_id in first:
+            raise DataError(f"{where}: the id {task_id!r} was used before, in {first[task_id]}")
+        first[task_id] = where
 
 
 def read_rows(path: str | Path) -> Iterator[Row]:

@@ -33,8 +33,8 @@ def numeric(outcome: Outcome[Question]) -> float:
 def support_recall(outcome: Outcome[Question]) -> float:
     """The share of the gold paragraphs that searches of the episode found, 0 to 1; 1 where there is no gold."""
     results = [result for turn in outcome.turns for result in turn.results]
-    found = [title for result in results for title in result.data.get("titles", ())]
-    return scoring.support_recall(found, outcome.item.gold_titles)
+    found = [name for result in results for kind in ("titles", "keys") for name in result.data.get(kind, ())]
+    return scoring.support_recall(found, outcome.item.gold_keys)
 
 
 SUPPORT_GAIN: Part[Question] = Part(

@@ -10,7 +10,9 @@ from agent_envs.registry import Registry
 from agent_envs.tasks.base import Task
 from agent_envs.tasks.bfcl import MAX_STEPS, BfclOptions, load_bfcl
 from agent_envs.tasks.hotpotqa import HotpotQaOptions, load_hotpotqa
+from agent_envs.tasks.musique import MusiqueOptions, load_musique
 from agent_envs.tasks.tool_use import ToolUseOptions, load_tool_use
+from agent_envs.tasks.two_wiki import TwoWikiOptions, load_two_wiki
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,25 @@ TASKS.register(
         "Two-hop questions over an encyclopaedia, with a search tool (HotpotQA, or an embedded made-up world)",
         HotpotQaOptions,
         load_hotpotqa,
+    ),
+)
+TASKS.register(
+    "two_wiki",
+    TaskEntry(
+        "AgentR1/2WikiMultihopQA-v0",
+        "Questions of two to four passages in four types, with a search tool (2WikiMultihopQA, or an embedded world)",
+        TwoWikiOptions,
+        load_two_wiki,
+    ),
+)
+TASKS.register(
+    "musique",
+    TaskEntry(
+        "AgentR1/MuSiQue-v0",
+        "Questions of two to four hops that are all needed, with a search tool (MuSiQue, or an embedded world)",
+        MusiqueOptions,
+        load_musique,
+        {"max_turns": 8, "max_context": 16384},  # four hops, the answer, and room to search again
     ),
 )
 TASKS.register(

@@ -89,7 +89,7 @@ class QaTask:
         return {**common_metrics(outcome), **scores, **self._reward.breakdown(outcome)}
 
     def oracle(self, item: Question) -> Sequence[OracleTurn]:
-        """Looks up every gold title, then answers."""
+        """Looks up every gold paragraph, then answers."""
         name = self.tools[0].name
-        lookups = [OracleTurn(calls=(ToolCall(name, {"query": title}),)) for title in item.gold_titles]
+        lookups = [OracleTurn(calls=(ToolCall(name, {"query": query}),)) for query in item.gold_queries]
         return [*lookups, OracleTurn(answer=item.answers[0])]

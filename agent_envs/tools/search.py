@@ -24,9 +24,14 @@ def search_tool(retriever: Retriever, top_k: int, timeout_s: float | None = None
 
     def run_batch(calls: Sequence[Mapping[str, Any]]) -> list[ToolOutput]:
         found = retriever.search([call["query"] for call in calls], top_k)
-        return [ToolOutput(render_hits(hits), {"titles": [hit.passage.title for hit in hits]}) for hits in found]
+        return [ToolOutput(render_hits(hits), describe_hits(hits)) for hits in found]
 
     return tool(search, batch=run_batch, timeout_s=timeout_s)
+
+
+def describe_hits(hits: Sequence[Hit]) -> dict[str, list[str]]:
+    """What graders see of the hits: titles, and keys of the very passages, since titles repeat."""
+    return {"titles": [hit.passage.title for hit in hits], "keys": [hit.passage.key for hit in hits]}
 
 
 def render_hits(hits: Sequence[Hit]) -> str:

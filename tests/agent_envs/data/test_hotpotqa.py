@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent_envs.data.hotpotqa import read_corpus, read_hotpotqa, read_hub
+from agent_envs.data.corpus import read_corpus
+from agent_envs.data.hotpotqa import read_hotpotqa, read_hub
 from agent_envs.data.records import Passage, Question
 from agent_envs.errors import DataError, MissingExtraError
 
@@ -116,7 +117,7 @@ def without(field: str) -> Callable[[Json], Json]:
         (changed(answer=" "), "'answer': expected a string that is not blank, found the string ' '"),
         (changed(answer=["Élan"]), "'answer': expected a string that is not blank, found a list"),
         (changed(supporting_facts="Ashes"), "'supporting_facts': expected a list, found the string 'Ashes'"),
-        (changed(supporting_facts=[["Ashes"]]), r"'supporting_facts\[0\]': expected a pair of a title and sent_id"),
+        (changed(supporting_facts=[["Ashes"]]), r"'supporting_facts\[0\]': expected a list of 2: title, sent_id"),
         (changed(supporting_facts=[["Ashes", "0"]]), r"'supporting_facts\[0\]\[1\]': expected an integer >= 0"),
         (changed(supporting_facts=[["Ashes", 0], [1, 0]]), r"'supporting_facts\[1\]\[0\]': expected a string"),
         (changed(context=[["A", "Text."]]), r"'context\[0\]\[1\]': expected a list, found the string 'Text.'"),

@@ -8,15 +8,7 @@ import time
 
 import pytest
 
-from agent_envs.data.mini_hotpot import (
-    generate_drafts,
-    generate_world,
-    mini_names,
-    mini_parts,
-    mini_rows,
-    mini_split,
-    mini_world,
-)
+from agent_envs.data.mini_hotpot import MINI_HOTPOT, generate_drafts, generate_world, mini_names, mini_split
 from agent_envs.data.mini_world import Kind, build_world
 from agent_envs.data.names import Dice, Namer
 from agent_envs.data.records import Question
@@ -30,19 +22,19 @@ PINNED = {
 
 
 def every_question() -> list[Question]:
-    return [question for part in mini_parts() for question in mini_split(part)]
+    return [question for part in MINI_HOTPOT.parts for question in mini_split(part)]
 
 
-@pytest.mark.parametrize("part", mini_parts())
+@pytest.mark.parametrize("part", MINI_HOTPOT.parts)
 def test_part_is_the_same_everywhere(part: str) -> None:
-    serialised = json.dumps(mini_rows(part), ensure_ascii=False, separators=(",", ":"))
+    serialised = json.dumps(MINI_HOTPOT.rows(part), ensure_ascii=False, separators=(",", ":"))
     assert hashlib.sha256(serialised.encode()).hexdigest() == PINNED[part]
 
 
 def test_sizes_are_those_promised() -> None:
-    sizes = {part: len(mini_split(part)) for part in mini_parts()}
+    sizes = {part: len(mini_split(part)) for part in MINI_HOTPOT.parts}
     assert sizes == {"train": 1600, "validation": 600, "test": 600}
-    for part in mini_parts():
+    for part in MINI_HOTPOT.parts:
         corpus = {passage for question in mini_split(part) for passage in question.passages}
         assert len(corpus) == 700
         assert len({passage.title for passage in corpus}) == 700
@@ -50,13 +42,13 @@ def test_sizes_are_those_promised() -> None:
 
 def test_building_is_quick() -> None:
     start = time.process_time()
-    for part in mini_parts():
-        mini_rows(part)
+    for part in MINI_HOTPOT.parts:
+        MINI_HOTPOT.rows(part)
     assert time.process_time() - start < 2.0
 
 
 def test_no_name_is_in_two_parts() -> None:
-    names = [mini_world(part).names() for part in mini_parts()]
+    names = [MINI_HOTPOT.world(part).names() for part in MINI_HOTPOT.parts]
     assert len(mini_names()) == sum(len(each) for each in names)
 
 
@@ -82,7 +74,7 @@ def test_every_question_has_two_gold_passages_among_ten() -> None:
 
 
 def test_bridge_answer_is_in_the_second_gold_sentence_only() -> None:
-    for row in (row for part in mini_parts() for row in mini_rows(part) if row["type"] == "bridge"):
+    for row in (row for part in MINI_HOTPOT.parts for row in MINI_HOTPOT.rows(part) if row["type"] == "bridge"):
         paragraphs = dict(row["context"])
         (first, first_index), (second, second_index) = row["supporting_facts"]
         assert row["answer"] not in row["question"]
@@ -94,8 +86,8 @@ def test_bridge_answer_is_in_the_second_gold_sentence_only() -> None:
 
 
 def test_comparisons_follow_from_the_facts() -> None:
-    for part in mini_parts():
-        entities = mini_world(part).entities
+    for part in MINI_HOTPOT.parts:
+        entities = MINI_HOTPOT.world(part).entities
         for question in (question for question in mini_split(part) if question.kind == "comparison"):
             pair = [entities[title] for title in question.gold_titles]
             if question.answers[0] in ("yes", "no"):
@@ -123,12 +115,12 @@ def _words(text: str) -> set[str]:
 
 
 def test_passages_are_short() -> None:
-    lengths = [len(passage.text.split()) for part in mini_parts() for passage in mini_split(part)[0].passages]
+    lengths = [len(passage.text.split()) for part in MINI_HOTPOT.parts for passage in mini_split(part)[0].passages]
     assert max(lengths) <= 32
 
 
 def test_rows_serialise_to_json_and_back() -> None:
-    row = mini_rows("validation")[0]
+    row = MINI_HOTPOT.rows("validation")[0]
     assert json.loads(json.dumps(row)) == row
     assert set(row) == {"_id", "question", "answer", "type", "level", "supporting_facts", "context"}
 
@@ -153,7 +145,7 @@ def test_drafts_are_the_facts_behind_the_questions() -> None:
 
 def test_unknown_part_names_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="train, validation, test"):
-        mini_rows("dev")
+        MINI_HOTPOT.rows("dev")
 
 
 def test_too_small_a_world_is_an_error_that_says_so() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_envs.data.hotpotqa import read_corpus
+from agent_envs.data.corpus import read_corpus
 from agent_envs.data.records import Passage
 from agent_envs.errors import ConfigError, DataError, UnknownNameError
 from agent_envs.retrieval import RETRIEVERS

@@ -1,0 +1,141 @@
+"""From options to a question-answering task: what HotpotQA, 2WikiMultihopQA and MuSiQue share.
+
+Questions and index are loaded once per process and shared by all environments of the same data.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+from agent_envs.data.corpus import read_corpus
+from agent_envs.data.mini_set import MiniSet
+from agent_envs.data.records import Question
+from agent_envs.errors import ConfigError
+from agent_envs.options import require_choice
+from agent_envs.retrieval import RETRIEVERS, corpus_of
+from agent_envs.retrieval.base import Retriever
+from agent_envs.rewards import QA_REWARDS
+from agent_envs.tasks.qa import SYSTEM_PROMPT, QaTask
+from agent_envs.tools import TOOLS, Tool
+
+Questions: TypeAlias = tuple[Question, ...]
+
+MINI_PARTS = ("train", "validation", "test")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QaOptions:
+    """What every question-answering environment takes beside the common options.
+
+    Attributes:
+        dataset: None for the embedded world; a file in an official format; or a name on the Hugging Face hub, such as
+            "hotpotqa/hotpot_qa", "xanhho/2WikiMultihopQA" or "dgslibisey/MuSiQue".
+        split: of the embedded world: "mini" or "mini/train", "mini/validation", "mini/test" (or the part's name alone);
+            of a set on the hub: its split, such as "validation". A file has no splits.
+        corpus: a JSON Lines file of passages ("title", "text") to search instead of the questions' own paragraphs.
+        retriever: how to search: "bm25".
+        top_k: passages that one search gives, >= 1.
+        reward: "paper" (EM if the format is right, else a penalty), "em", "f1", or an expression of reward parts.
+        system_prompt: instead of the default one; "" for none.
+    """
+
+    dataset: str | None = None
+    split: str = "mini"
+    corpus: str | None = None
+    retriever: str = "bm25"
+    top_k: int = 3
+    reward: str = "paper"
+    system_prompt: str = SYSTEM_PROMPT
+
+    def __post_init__(self) -> None:
+        """Checks the choices.
+
+        Raises:
+            ConfigError: a value is not allowed, or two contradict each other.
+        """
+        if self.top_k < 1:
+            raise ConfigError(f"top_k is a whole number >= 1, not {self.top_k}")
+        RETRIEVERS.get(self.retriever)
+        QA_REWARDS.get(self.reward)
+        if self.dataset is None:
+            require_choice("split (of the embedded world)", mini_part(self.split), MINI_PARTS)
+        elif Path(self.dataset).exists() and self.split != "mini":
+            raise ConfigError(
+                f"the file {self.dataset!r} has no splits, so split={self.split!r} means nothing; leave it out"
+            )
+
+
+def mini_part(split: str) -> str:
+    """The part of the embedded world that a split means."""
+    return "train" if split == "mini" else split.removeprefix("mini/")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QuestionSource:
+    """Where the questions of a set come from. Equal sources are loaded once.
+
+    Attributes:
+        mini: the embedded set.
+        read_file: reads a file, given its path and ``settings``.
+        read_hub: reads a set on the hub, given its name, the split and ``settings``.
+        settings: what else the readers take, such as the file of aliases.
+    """
+
+    mini: MiniSet
+    read_file: Callable[..., Questions]
+    read_hub: Callable[..., Questions]
+    settings: tuple[str | None, ...] = ()
+
+    def read(self, dataset: str | None, split: str) -> Questions:
+        """The questions of a dataset and split, in the words of ``QaOptions``.
+
+        Raises:
+            DataError: the data cannot be read.
+            ConfigError: the data set is neither a file nor a hub name with a split.
+        """
+        if dataset is None:
+            return self.mini.split(mini_part(split))
+        path = Path(dataset)
+        if path.exists() or path.suffix in (".json", ".jsonl") or dataset.count("/") != 1:
+            return self.read_file(dataset, *self.settings)
+        if split == "mini":
+            raise ConfigError(f'{dataset!r} is a set on the hub: say which split, such as split="validation"')
+        return self.read_hub(dataset, split, *self.settings)
+
+
+def load_qa(options: QaOptions, source: QuestionSource) -> QaTask:
+    """The task of these options, over the questions of a source.
+
+    Raises:
+        DataError: the data cannot be read.
+        ConfigError: the data set is neither a file nor a hub name with a split.
+    """
+    questions, retriever = _load(source, options.dataset, options.split, options.corpus, options.retriever)
+    return QaTask(questions, _tool(retriever, options.top_k), QA_REWARDS.get(options.reward), options.system_prompt)
+
+
+@functools.lru_cache(maxsize=8)
+def _load(
+    source: QuestionSource, dataset: str | None, split: str, corpus: str | None, retriever: str
+) -> tuple[Questions, Retriever]:
+    questions = source.read(dataset, split)
+    if corpus is None:
+        return questions, RETRIEVERS.get(retriever)(corpus_of(questions))
+    passages = read_corpus(corpus)
+    known = frozenset(passages)
+    return tuple(_found_in(known, question) for question in questions), RETRIEVERS.get(retriever)(passages)
+
+
+def _found_in(corpus: frozenset[object], question: Question) -> Question:
+    """The question, whose gold paragraphs go by their titles where another corpus words them otherwise."""
+    return question if corpus.issuperset(question.gold_passages) else dataclasses.replace(question, gold_passages=())
+
+
+@functools.lru_cache(maxsize=16)
+def _tool(retriever: Retriever, top_k: int) -> Tool:
+    """One tool for all environments of these options, so that they share what is made from its schema."""
+    return TOOLS.get("search")(retriever, top_k)
