@@ -129,7 +129,8 @@ def same_colour(dice: Dice) -> Draft:
     chance = Fraction(sum(math.comb(count, drawn) for count in counts), math.comb(sum(counts), drawn))
     return Draft(
         f"A bag holds {red} red, {green} green and {blue} blue balls. {drawn} balls are drawn at random without "
-        f"putting any back. What is the probability that all of them have the same colour? Give a fraction in lowest terms.",
+        f"putting any back. What is the probability that all of them have the same colour? Give a fraction in lowest "
+        f"terms.",
         _latex(chance),
         "from fractions import Fraction\nfrom itertools import combinations\n"
         f"balls = 'r' * {red} + 'g' * {green} + 'b' * {blue}\nhands = list(combinations(balls, {drawn}))\n"

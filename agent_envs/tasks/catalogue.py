@@ -9,6 +9,7 @@ from typing import Any
 from agent_envs.registry import Registry
 from agent_envs.tasks.base import Task
 from agent_envs.tasks.bfcl import MAX_STEPS, BfclOptions, load_bfcl
+from agent_envs.tasks.gsm8k import Gsm8kOptions, load_gsm8k
 from agent_envs.tasks.hotpotqa import HotpotQaOptions, load_hotpotqa
 from agent_envs.tasks.musique import MusiqueOptions, load_musique
 from agent_envs.tasks.tool_use import ToolUseOptions, load_tool_use
@@ -86,5 +87,15 @@ TASKS.register(
         "A task of your own: typed functions, items and a score (or an example: order in a small shop)",
         ToolUseOptions,
         load_tool_use,
+    ),
+)
+TASKS.register(
+    "gsm8k",
+    TaskEntry(
+        "AgentR1/GSM8K-v0",
+        "Word problems with a calculator or Python (GSM8K, or embedded made-up ones)",
+        Gsm8kOptions,
+        load_gsm8k,
+        {"max_turns": 10},  # the longest rationale of GSM8K has eight steps
     ),
 )
