@@ -23,13 +23,14 @@ QUESTION = Question(
 
 @dataclass(frozen=True)
 class Said:
-    """One turn: what each call found, malformed calls, the answer, and the tokens it took."""
+    """One turn: what each call found, malformed calls, the answer, its tokens, and what tells passages apart."""
 
     found: Sequence[Sequence[str]] = ()
     malformed: int = 0
     answer: str | None = None
     well_formed: bool = True
     tokens: int = 10
+    found_by: str = "titles"
 
 
 def outcome_of(said: Sequence[Said], reason: StopReason | None, item: Question = QUESTION) -> Outcome[Question]:
@@ -40,7 +41,7 @@ def outcome_of(said: Sequence[Said], reason: StopReason | None, item: Question =
     for index, turn in enumerate(said):
         calls = [ToolCall("search", {"query": "x"}) for _ in turn.found]
         calls += [ToolCall("search", error="bad", kind=EventKind.MALFORMED_CALL)] * turn.malformed
-        results = [ToolResult("text", {"titles": list(titles)}) for titles in turn.found]
+        results = [ToolResult("text", {turn.found_by: list(found)}) for found in turn.found]
         results += [ToolResult("Error: bad", kind=EventKind.MALFORMED_CALL)] * turn.malformed
         events += [Event(call.kind, index) for call in calls]
         if turn.answer is not None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_envs.data.records import Passage
 from agent_envs.rewards import QA_REWARDS
 from agent_envs.types import StopReason
 from tests.agent_envs.rewards.outcomes import GOLD, QUESTION, Said, outcome_of, played
@@ -57,6 +58,19 @@ def test_where_nothing_was_to_be_found_nothing_is_gained() -> None:
     outcome = outcome_of([Said(found=[("x",)])], StopReason.MAX_TURNS, item)
     assert QA_REWARDS.get("support_gain").turn(outcome) == 0.0
     assert QA_REWARDS.get("support_recall").turn(outcome) == 1.0
+
+
+def test_where_titles_repeat_only_the_very_passage_is_found() -> None:
+    first, second, other = (Passage("Ome", text) for text in ("A port.", "A river.", "A song."))
+    item = dataclasses.replace(QUESTION, gold_passages=(first, second))
+    turns = [
+        Said(found=[("Ome",)]),
+        Said(found=[(other.key,)], found_by="keys"),
+        Said(found=[(first.key, other.key)], found_by="keys"),
+        Said(found=[(second.key,), (first.key,)], found_by="keys"),
+    ]
+    reward = QA_REWARDS.get("support_gain")
+    assert [reward.turn(outcome_of(turns[:count], None, item)) for count in (1, 2, 3, 4)] == [0.0, 0.0, 0.5, 0.5]
 
 
 # Progress. A call is the titles that it finds; a turn is its calls; an episode ends with an answer or without.
