@@ -89,6 +89,11 @@ class McpSession:
             self.close()
             raise
 
+    @property
+    def is_connected(self) -> bool:
+        """False once the connection broke; the next call opens another."""
+        return self._link.is_up
+
     def tools(
         self, include: Sequence[str] | None = None, *, timeout_s: float | None = DEFAULT_TIMEOUT_S
     ) -> tuple[Tool, ...]:
@@ -163,7 +168,8 @@ class _Link:
         self._server = server
         self._connect_timeout_s = connect_timeout_s
         self._connecting: asyncio.Task[Any] | None = None
-        self._holder: asyncio.Task[None] | None = None
+        self._holder: asyncio.Task[None] | None = None  # the latest
+        self._holders: set[asyncio.Task[None]] = set()  # all that have not ended
         self._hang_up: Callable[[], None] = lambda: None
         self._last_words = bytearray()
 
@@ -172,14 +178,14 @@ class _Link:
 
         One caller connects for all, and none of them whose deadline passes takes the others' connection away.
         """
-        if self._connecting is None or self._is_broken(self._connecting):
+        if self._connecting is None or (self._connecting.done() and not self.is_up):
             self._connecting = asyncio.create_task(self._connect())
         return await asyncio.shield(self._connecting)
 
-    def _is_broken(self, connecting: asyncio.Task[Any]) -> bool:
-        if not connecting.done():
-            return False
-        return connecting.exception() is not None or self._holder is None or self._holder.done()
+    @property
+    def is_up(self) -> bool:
+        opened = self._connecting is not None and self._connecting.done() and self._connecting.exception() is None
+        return opened and self._holder in self._holders
 
     async def list_tools(self) -> list[Any]:
         tools: list[Any] = []
@@ -198,8 +204,8 @@ class _Link:
     async def close(self) -> None:
         """Hangs up and waits until nothing of the connection is left."""
         self._hang_up()
-        if self._holder is not None:
-            await asyncio.wait([self._holder])
+        if self._holders:
+            await asyncio.wait(set(self._holders))
 
     async def _ask(self, method: str, **request: Any) -> Any:
         import mcp_types
@@ -222,6 +228,8 @@ class _Link:
         opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._last_words.clear()
         self._holder = asyncio.create_task(self._hold(opened, scope))
+        self._holders.add(self._holder)
+        self._holder.add_done_callback(self._holders.discard)
         self._hang_up = scope.cancel
         try:
             return await asyncio.wait_for(opened, self._connect_timeout_s)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
@@ -312,6 +312,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(st.sampled_from(["pet", "way", "tree", "colour", "?"]), json_values))
 def test_any_arguments_fit_or_are_refused_in_words(arguments: dict[str, Any]) -> None:
     try:
