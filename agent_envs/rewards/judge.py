@@ -37,7 +37,7 @@ def judge_part(read: Callable[[ItemT], tuple[str, Sequence[str]]]) -> Part[ItemT
         ``by`` is ``"module:function"`` or ``"folder/file.py:function"``. It is called as
         ``function(question, answer, accepted)``, once per distinct answer: its last verdicts are kept.
         """
-        verdict_on = functools.lru_cache(KEPT_VERDICTS)(_asking(by, timeout_s, retries))
+        verdict_on = _asking(by, timeout_s, retries)
 
         def value(outcome: Outcome[ItemT]) -> float:
             answer = outcome.turns[-1].answer
@@ -51,8 +51,11 @@ def judge_part(read: Callable[[ItemT], tuple[str, Sequence[str]]]) -> Part[ItemT
     return end_parts(judge)
 
 
+@functools.lru_cache(maxsize=16)
 def _asking(by: str, timeout_s: float, retries: int) -> Callable[[str, str, tuple[str, ...]], float]:
     """The judge of that name as a plain function that gives a number in [0, 1] or raises.
+
+    All environments of a process share it, so that members of a group with the same answer ask once.
 
     Raises:
         ConfigError: there is no such function, or the numbers are out of range.
@@ -61,6 +64,7 @@ def _asking(by: str, timeout_s: float, retries: int) -> Callable[[str, str, tupl
     tool = Tool("judge", f"Asks {by}.", {}, _reporting(function), dict, timeout_s=timeout_s, retries=retries)
     executor = ToolExecutor((tool,))
 
+    @functools.lru_cache(KEPT_VERDICTS)
     def ask(question: str, answer: str, accepted: tuple[str, ...]) -> float:
         call = ToolCall(tool.name, {"question": question, "answer": answer, "accepted": accepted})
         result = executor.run((call,))[0]

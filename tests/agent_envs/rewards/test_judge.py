@@ -41,10 +41,11 @@ def test_a_judge_can_live_in_a_file() -> None:
     assert QA_REWARDS.get(f'judge(by="{path}:contains_async")').turn(end_of("Ome")) == 1.0
 
 
-def test_the_same_answer_is_judged_once() -> None:
+def test_the_same_answer_is_judged_once_for_all_environments_of_a_process() -> None:
     judges.asked.clear()
-    reward = QA_REWARDS.get(f'judge(by="{HERE}:contains")')
+    reward, other = (QA_REWARDS.get(f'judge(by="{HERE}:contains"){more}') for more in ("", " + 1"))
     outcome = end_of("Port Ome")
+    assert other.turn(outcome) == 1.75
     assert [reward.turn(outcome), reward.turn(outcome), reward.breakdown(outcome)["reward/judge"]] == [0.75] * 3
     assert len(judges.asked) == 1
 
