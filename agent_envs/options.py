@@ -20,7 +20,8 @@ class EpisodeOptions:
     Attributes:
         level: "token" (one token per step) or "turn" (one turn per step).
         tokenizer: "byte" (embedded), or a Hugging Face tokenizer by folder or name.
-        tool_format: how the policy writes calls and answers: "hermes".
+        tool_format: how the policy writes calls and answers: "hermes", "hermes-lenient", "harmony", "llama3-json",
+            "search-r1", "retool" or "react".
         max_turns: turns of the policy, >= 1.
         max_turn_tokens: tokens of one turn of the policy, >= 1.
         max_observation_tokens: tokens of the contents that the environment writes after one turn, >= 1.

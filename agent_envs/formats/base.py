@@ -32,6 +32,9 @@ class ToolFormat(Hashable, Protocol):
     answer_example: str  # an answer as a prompt shows it, such as "<answer>your answer</answer>"
     tags: tuple[str, ...]  # what a tokenizer may know as single tokens
     closing_tags: tuple[str, ...]  # ASCII text that may end a turn as soon as the policy has written it
+    # Control tokens that end a turn where the tokenizer has them, in the place of the one that the chat template writes
+    # behind an assistant's message (which ends one message of several in harmony); () leaves it to the template.
+    end_tokens: tuple[str, ...]
     template_marks: tuple[str, ...]  # a chat template that lists tools and writes none of these teaches another format
 
     def parse(self, text: str) -> ParsedTurn:
@@ -73,3 +76,13 @@ class ToolFormat(Hashable, Protocol):
     def write_answer(self, answer: str) -> str:
         """A final answer as a policy would write it."""
         ...
+
+
+def glue_of(frames: Sequence[tuple[str, str]], tail: str) -> list[str]:
+    """The pieces of a ``continuation``: what opens and closes each content, and what stands behind the last."""
+    pieces = [""]
+    for opening, closing in frames:
+        pieces[-1] += opening
+        pieces.append(closing)
+    pieces[-1] += tail
+    return pieces

@@ -3,53 +3,39 @@
 A turn is any text with ``<think>...</think>`` parts, then either calls, each
 ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>``, or ``<answer>...</answer>``. What stands in a thought,
 closed or not, is never acted on. An answer ends the episode; calls beside it are not run.
+
+``hermes-lenient`` also takes what models write that were not trained on the tags: where a turn has none of them, bare
+JSON objects or arrays of calls (so those in a fence too) that have a name and arguments; everywhere "parameters" for
+"arguments", and arguments as JSON in a string.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
-from agent_envs.formats.base import ParsedTurn
-from agent_envs.types import EventKind, Message, ToolCall
+from agent_envs.formats.json_calls import call_of, malformed, read_call, read_json, write_json
+from agent_envs.formats.loose_json import find_calls
+from agent_envs.formats.tags import ANSWER_TAGS, THINK_TAGS, AnswerTags, blocks, without_answers
+from agent_envs.types import ToolCall
 
-_CALL_TAGS = re.compile(r"<tool_call>|</tool_call>")
-_ANSWER = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
-_MAX_DEPTH = 32  # of nested JSON: deeper values would break whatever handles them later
 _EXPECTED = 'expected <tool_call>{"name": "...", "arguments": {...}}</tool_call>'
+_LENIENT_KEYS = ("arguments", "parameters")
 
 
-class HermesFormat:
+class HermesFormat(AnswerTags):
     """JSON calls in ``<tool_call>`` tags, answers in ``<answer>`` tags."""
 
     name = "hermes"
-    answer_form = "between <answer> and </answer>"
-    answer_example = "<answer>your answer</answer>"
-    tags: tuple[str, ...] = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<answer>", "</answer>")
-    closing_tags: tuple[str, ...] = ("</answer>",)
+    tags: tuple[str, ...] = (*THINK_TAGS, "<tool_call>", "</tool_call>", *ANSWER_TAGS)
     template_marks: tuple[str, ...] = ("<tool_call>", "<tool_response>")
 
-    def parse(self, text: str) -> ParsedTurn:
-        """Reads one turn; see the module's docstring."""
-        spoken = _without_thoughts(text)
-        answers = _ANSWER.findall(spoken)
-        calls = tuple(_read_call(block) for block in _call_blocks(spoken))
-        if not answers:
-            return ParsedTurn(calls, None, answer_well_formed=False)
-        answer = answers[-1].strip()
-        lone = spoken.count("<answer>") == 1 and spoken.count("</answer>") == 1
-        return ParsedTurn(calls, answer, answer_well_formed=lone and bool(answer))
-
-    def closes_turn(self, text: str) -> bool:
-        """True where the answer that was just closed is no part of a thought."""
-        return _ANSWER.search(_without_thoughts(text)) is not None
-
-    def opening(self, prompt: str) -> str:
-        """The opening tag of a thought, where the generation prompt ends with it."""
-        return "<think>" if prompt.rstrip().endswith("<think>") else ""
+    def read_calls(self, spoken: str) -> tuple[ToolCall, ...]:
+        """What stands between ``<tool_call>`` tags."""
+        return tuple(
+            _stray() if block is None else read_call(block, _EXPECTED) for block in blocks(spoken, "tool_call")
+        )
 
     def describe_tools(self, schemas: Sequence[Mapping[str, Any]]) -> str:
         """The tools as JSON schemas and how to call them."""
@@ -59,21 +45,34 @@ class HermesFormat:
         """The result between ``<tool_response>`` tags."""
         return f"<tool_response>\n{content}\n</tool_response>"
 
-    def refuses(self, schemas: Sequence[Mapping[str, Any]]) -> str | None:
-        """None: JSON can spell every call."""
-        return None
-
-    def continuation(self, messages: Sequence[Message]) -> list[str] | None:
-        """None: results come in messages of their own."""
-        return None
-
     def write_calls(self, calls: Sequence[ToolCall]) -> str:
         """Each call on three lines, as Qwen's chat template writes it."""
-        return "\n".join(_write_call(call) for call in calls)
+        bodies = [write_json({"name": call.name, "arguments": dict(call.arguments)}, self.tags) for call in calls]
+        return "\n".join(f"<tool_call>\n{body}\n</tool_call>" for body in bodies)
 
-    def write_answer(self, answer: str) -> str:
-        """The answer between its tags."""
-        return f"<answer>{answer}</answer>"
+
+class LenientHermesFormat(HermesFormat):
+    """Hermes as models write it that were not trained on it; see the module's docstring."""
+
+    name = "hermes-lenient"
+
+    def read_calls(self, spoken: str) -> tuple[ToolCall, ...]:
+        """What stands between tags; where there are none, JSON that is a call wherever it stands."""
+        found = blocks(spoken, "tool_call")
+        if not found:
+            return find_calls(without_answers(spoken), _EXPECTED, _LENIENT_KEYS, quoted=True)
+        return tuple(_stray() if block is None else _read_loosely(block) for block in found)
+
+
+def _read_loosely(block: str) -> ToolCall:
+    try:
+        return call_of(read_json(block), _EXPECTED, _LENIENT_KEYS, quoted=True)
+    except ValueError:
+        return read_call(block, _EXPECTED)  # which says what is wrong
+
+
+def _stray() -> ToolCall:
+    return malformed("a <tool_call> or </tool_call> tag has no partner", _EXPECTED)
 
 
 def describe_tools(schemas: Sequence[Mapping[str, Any]]) -> str:
@@ -86,79 +85,3 @@ def describe_tools(schemas: Sequence[Mapping[str, Any]]) -> str:
         '<tool_call>\n{"name": "<tool name>", "arguments": {<arguments>}}\n</tool_call>\n'
         "What it finds comes back between <tool_response> and </tool_response>."
     )
-
-
-def _write_call(call: ToolCall) -> str:
-    body = json.dumps({"name": call.name, "arguments": dict(call.arguments)}, ensure_ascii=False)
-    return f"<tool_call>\n{body}\n</tool_call>"
-
-
-def _without_thoughts(text: str) -> str:
-    """What is said outside thoughts. A thought runs from its tag to the next closing one, or to the end.
-
-    A closing tag without an opening one closes what stands before it: some policies open their thought unseen.
-    """
-    spoken: list[str] = []
-    for piece in re.split(r"(</think>)", text):
-        if piece != "</think>":
-            spoken.append(piece)
-        elif "<think>" not in spoken[-1]:
-            spoken = []
-    return "".join(piece.partition("<think>")[0] for piece in spoken)
-
-
-def _call_blocks(text: str) -> list[str | None]:
-    """The text of each call; None for a tag that has no partner."""
-    blocks: list[str | None] = []
-    opened: int | None = None
-    for tag in _CALL_TAGS.finditer(text):
-        if tag.group() == "<tool_call>":
-            if opened is not None:
-                blocks.append(None)
-            opened = tag.end()
-        else:
-            blocks.append(None if opened is None else text[opened : tag.start()])
-            opened = None
-    if opened is not None:
-        blocks.append(None)
-    return blocks
-
-
-def _read_call(block: str | None) -> ToolCall:
-    if block is None:
-        return _malformed(f"a <tool_call> or </tool_call> tag has no partner; {_EXPECTED}")
-    try:
-        value = _clean(json.loads(block, parse_constant=_refuse_constant))
-    except (ValueError, RecursionError) as error:
-        return _malformed(f"the call is not valid JSON ({error}); {_EXPECTED}")
-    if not isinstance(value, dict):
-        return _malformed(f"the call is a JSON {type(value).__name__}, not an object; {_EXPECTED}")
-    name, arguments = value.get("name"), value.get("arguments", {})
-    if not isinstance(name, str) or not name:
-        return _malformed(f'the call has no "name"; {_EXPECTED}')
-    if not isinstance(arguments, dict):
-        return _malformed(f'"arguments" is not a JSON object; {_EXPECTED}')
-    return ToolCall(name=name, arguments=arguments)
-
-
-def _malformed(error: str) -> ToolCall:
-    return ToolCall(name="", error=_clean(error), kind=EventKind.MALFORMED_CALL)
-
-
-def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _clean(value: Any, depth: int = 0) -> Any:
-    """Replaces lone surrogates, which JSON can spell and UTF-8 cannot; refuses deep nesting and endless numbers."""
-    if depth > _MAX_DEPTH:
-        raise ValueError(f"nested deeper than {_MAX_DEPTH} levels")
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, dict):
-        return {_clean(key): _clean(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_clean(item, depth + 1) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):  # 1e999 is JSON, but no record could be written with it
-        raise ValueError("a number is out of range")
-    return value
