@@ -14,7 +14,7 @@ from agent_envs.envs import TurnEnv
 from agent_envs.errors import ConfigError, DataError, ToolUseError
 from agent_envs.tasks.base import OracleTurn
 from agent_envs.tasks.tool_use import ToolUseTask, match_answer
-from agent_envs.tasks.tool_use_example import NUM_ITEMS, make_item, make_task
+from agent_envs.tasks.tool_use_example import NUM_ITEMS, make_item
 from agent_envs.types import Episode, StopReason, ToolCall, Turn
 
 
