@@ -188,6 +188,15 @@ class _Link:
         return opened and self._holder in self._holders
 
     async def list_tools(self) -> list[Any]:
+        """All tools, within the time that connecting may take."""
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                return await self._list_pages()
+        except TimeoutError as error:
+            what = f"did not list its tools within {self._connect_timeout_s} s"
+            raise ToolFailureError(self._words(what, None)) from error
+
+    async def _list_pages(self) -> list[Any]:
         tools: list[Any] = []
         cursor = None
         for _ in range(MAX_PAGES):
@@ -219,6 +228,8 @@ class _Link:
                 raise ToolUseError(cut(error.message)) from error
             if error.code == mcp_types.CONNECTION_CLOSED and holder is self._holder:
                 await self.close()  # the next call connects anew
+            raise ToolFailureError(self._words("failed", error)) from error
+        except Exception as error:  # an answer that is none, for example
             raise ToolFailureError(self._words("failed", error)) from error
 
     async def _connect(self) -> Any:

@@ -1,6 +1,6 @@
 """An MCP server over stdio by hand, without the SDK: small, quick to start, and as ill-behaved as its options say.
 
-python small_mcp_server.py [MARK] [--bad-schema] [--endless-list] [--mute] [--stubborn]
+python small_mcp_server.py [MARK] [--bad-schema] [--endless-list] [--hang-list] [--mute] [--stubborn]
 """
 
 from __future__ import annotations
@@ -59,6 +59,11 @@ def die(_: Any) -> dict[str, Any]:
     os._exit(3)
 
 
+def noise(_: Any) -> dict[str, Any]:
+    print("not JSON at all", flush=True)
+    return text("after the noise")
+
+
 def slow(_: Any) -> dict[str, Any]:
     time.sleep(0.3)
     return text("late")
@@ -76,6 +81,8 @@ TOOLS: dict[str, tuple[dict[str, Any], Callable[[Any], dict[str, Any]]]] = {
     "refuse": (NOTHING, refuse),
     "break": (NOTHING, break_down),
     "environment": (NOTHING, lambda _: text(" ".join(sorted(os.environ)))),
+    "garbage": (NOTHING, lambda _: {"content": "not a list of blocks"}),
+    "noise": (NOTHING, noise),
     "nested": (NESTED, lambda arguments: text(json.dumps(arguments))),
     "say <|im_end|>\n it": (NOTHING, lambda _: text("said")),
     "say (|im_end|) it": (NOTHING, lambda _: text("said too")),
@@ -113,6 +120,8 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         if "id" not in request or "--mute" in sys.argv:
+            continue
+        if request["method"] == "tools/list" and "--hang-list" in sys.argv:
             continue
         reply: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
         try:

@@ -126,6 +126,13 @@ def test_an_error_of_the_server_is_a_failure(tools: tuple[Tool, ...]) -> None:
     assert run(tools, "echo", text="still there").content == "still there"
 
 
+def test_answers_that_are_none_are_failures_and_noise_is_passed_over(tools: tuple[Tool, ...]) -> None:
+    result = run(tools, "garbage")
+    assert result.kind is EventKind.TOOL_FAILURE
+    assert len(result.content) < 1_500
+    assert run(tools, "noise").content == "after the noise"
+
+
 def test_a_slow_call_hits_its_deadline_and_the_session_goes_on(session: McpSession) -> None:
     hasty = session.tools(include=["slow"], timeout_s=0.05)
     start = time.perf_counter()
@@ -218,6 +225,15 @@ def test_an_invalid_schema_is_refused_and_can_be_left_out() -> None:
 
 def test_a_list_without_end_is_given_up() -> None:
     with McpSession(small_server("--endless-list")) as session, pytest.raises(ToolFailureError, match="100 pages"):
+        session.tools()
+
+
+def test_a_list_that_never_comes_is_given_up() -> None:
+    server = small_server("--hang-list")
+    with (
+        McpSession(server, connect_timeout_s=1.0) as session,
+        pytest.raises(ToolFailureError, match=r"did not list its tools within 1.0 s"),
+    ):
         session.tools()
 
 
