@@ -27,6 +27,7 @@ from agent_envs.errors import ToolFailureError
 from agent_envs.numbers import read_number
 
 MAX_CHARACTERS = 500
+MAX_DEPTH = 20  # of brackets
 LIMIT_S = 2.0  # of processor time, so that a busy machine changes no verdict
 
 _WORD = re.compile(r"\(?([A-Za-z])\)?|([A-Za-z]{3,}(?:[ '-]+[A-Za-z]+)*)")
@@ -75,10 +76,11 @@ def _core(text: str) -> str | None:
 
 
 def _balanced(text: str) -> bool:
+    """Whether brackets close and nest no deeper than answers do; a half-open interval mixes their kinds."""
     depth = 0
     for character in text.replace("\\{", "").replace("\\}", ""):
-        depth += {"{": 1, "}": -1}.get(character, 0)
-        if depth < 0:
+        depth += (character in "([{") - (character in ")]}")
+        if not 0 <= depth <= MAX_DEPTH:
             return False
     return depth == 0
 
@@ -103,7 +105,7 @@ class _Comparer:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
 
     def compare(self, gold: str, answer: str) -> bool:
         with self._lock:
@@ -125,25 +127,26 @@ class _Comparer:
     def forget(self) -> None:
         """In a forked copy of this process: the comparing process is the parent's, and so is whoever held the lock."""
         self._lock = threading.Lock()
-        if self._process is not None:
-            self._process.returncode = 0  # not ours to wait for
-            self._process = None
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None and process.stdout is not None:
+            process.returncode = 0  # not ours to wait for
+            process.stdin.close()
+            process.stdout.close()
 
     def _ask(self, request: str) -> str:
         """The verdict; "" where the process has ended."""
         try:
             process = self._running()
             assert process.stdin is not None and process.stdout is not None  # both are pipes
-            process.stdin.write(request + "\n")
-            process.stdin.flush()
-            verdict = process.stdout.readline().strip()
+            process.stdin.write(request.encode() + b"\n")
+            verdict = process.stdout.readline().decode().strip()
         except OSError:
             verdict = ""
         if not verdict:
             self.close()
         return verdict
 
-    def _running(self) -> subprocess.Popen[str]:
+    def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             script = str(Path(__file__).with_name("math_worker.py"))
             self._process = subprocess.Popen(
@@ -151,7 +154,7 @@ class _Comparer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                text=True,
+                bufsize=0,  # a forked copy must hold no half of a request
             )
         return self._process
 

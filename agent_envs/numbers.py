@@ -101,7 +101,7 @@ def _plain(text: str) -> str | None:
     """The text with ASCII digits, signs and spaces, and without LaTeX's dress; None where it is too long."""
     if len(text) > MAX_CHARACTERS:
         return None
-    plain = "".join(_ascii(character) for character in text).strip()
+    plain = " ".join("".join(_ascii(character) for character in text).split())
     if len(plain) > 1 and plain[0] == plain[-1] == "$":
         plain = plain[1:-1]
     for pattern, replacement in _LATEX_SIMPLE:
