@@ -12,6 +12,7 @@ from agent_envs.tasks.bfcl import MAX_STEPS, BfclOptions, load_bfcl
 from agent_envs.tasks.gsm8k import Gsm8kOptions, load_gsm8k
 from agent_envs.tasks.hotpotqa import HotpotQaOptions, load_hotpotqa
 from agent_envs.tasks.musique import MusiqueOptions, load_musique
+from agent_envs.tasks.python_math import PythonMathOptions, load_python_math
 from agent_envs.tasks.tool_use import ToolUseOptions, load_tool_use
 from agent_envs.tasks.two_wiki import TwoWikiOptions, load_two_wiki
 
@@ -97,5 +98,21 @@ TASKS.register(
         Gsm8kOptions,
         load_gsm8k,
         {"max_turns": 10},  # the longest rationale of GSM8K has eight steps
+    ),
+)
+TASKS.register(
+    "python_math",
+    TaskEntry(
+        "AgentR1/PythonMath-v0",
+        "Mathematics by writing and running Python, in ReTool's format (MATH and its like, or embedded problems)",
+        PythonMathOptions,
+        load_python_math,
+        {
+            "tool_format": "retool",
+            "max_turns": 8,
+            "max_turn_tokens": 2048,
+            "max_observation_tokens": 2048,
+            "max_context": 16384,
+        },
     ),
 )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent_envs.errors import ConfigError
 from agent_envs.options import require_choice
-from agent_envs.tasks.base import Toolbox
+from agent_envs.sandbox import Limits
+from agent_envs.tasks.base import SharedTools, Toolbox
+from agent_envs.tools.base import Tool
+from agent_envs.tools.python import PythonToolbox, python_tool
 
 PYTHON = "python"
 
@@ -34,9 +38,18 @@ class PythonSettings:
 
 
 def open_python(settings: PythonSettings) -> Callable[[], Toolbox]:
-    """What opens the tools of an episode: the tool ``python(code)``.
+    """What opens the tools of an episode: the tool ``python(code)``, which knows nothing of any problem.
 
     Raises:
         ConfigError: the machine cannot isolate Python, and the settings ask for it.
     """
-    raise NotImplementedError
+    shared = SharedTools((_shared_tool(settings.timeout_s, settings.isolation),))  # made for a session too: it checks
+    if not settings.session:
+        return lambda: shared
+    return lambda: PythonToolbox(Limits(timeout_s=settings.timeout_s), settings.isolation)
+
+
+@functools.lru_cache(maxsize=16)
+def _shared_tool(timeout_s: float, isolation: str) -> Tool:
+    """One tool for all environments of these settings, so that they share what is made from its schema."""
+    return python_tool(Limits(timeout_s=timeout_s), isolation)
