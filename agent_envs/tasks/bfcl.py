@@ -13,8 +13,7 @@ Deviations from the leaderboard's own runs:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from agent_envs.bfcl.answers import right_calls, right_conversation
 from agent_envs.bfcl.apis import ApiToolbox, described_tools
@@ -23,6 +22,7 @@ from agent_envs.bfcl.records import CATEGORIES, BfclItem, read_category
 from agent_envs.errors import ConfigError
 from agent_envs.formats.base import ParsedTurn
 from agent_envs.options import require_choice
+from agent_envs.rewards import COMMON_PARTS, Reward, RewardCatalogue, end_part, turn_part
 from agent_envs.tasks.base import Decision, OracleTurn, Outcome, SharedTools, Toolbox
 from agent_envs.types import EventKind, StopReason, ToolCall, Turn
 
@@ -62,8 +62,9 @@ class BfclOptions:
     Attributes:
         category: "simple" (one function, one call), "multiple" (one call, the right function among several),
             "parallel" (several calls) or "multi_turn_base" (a conversation with stateful APIs).
-        reward: "accuracy" (1 for right by the leaderboard's checker, else 0), or "progress" (the share of the user's
-            turns up to the first that went wrong; the same as accuracy with one turn).
+        reward: "accuracy" (1 for right by the leaderboard's checker, else 0), "progress" (the share of the user's turns
+            up to the first that went wrong, paid as they are finished), "paper" (accuracy, and -1 where a call was
+            malformed), or an expression of reward parts, such as "accuracy - 0.01*turns".
         system_prompt: instead of the default one; "" for none.
     """
 
@@ -78,7 +79,7 @@ class BfclOptions:
             ConfigError: a value is not allowed.
         """
         require_choice("category", self.category, tuple(CATEGORIES))
-        require_choice("reward", self.reward, tuple(_REWARDS))
+        BFCL_REWARDS.get(self.reward)
 
 
 def load_bfcl(options: BfclOptions) -> BfclTask:
@@ -91,14 +92,14 @@ def load_bfcl(options: BfclOptions) -> BfclTask:
     items = read_category(options.category)
     default = MULTI_TURN_PROMPT if items[0].multi_turn else SINGLE_TURN_PROMPT
     prompt = default if options.system_prompt is None else options.system_prompt
-    return BfclTask(items, _REWARDS[options.reward], prompt)
+    return BfclTask(items, BFCL_REWARDS.get(options.reward), prompt)
 
 
 class BfclTask:
     """The tests of one category."""
 
-    def __init__(self, items: Sequence[BfclItem], reward: BfclReward, system_prompt: str) -> None:
-        """Takes items of one category; ``reward`` judges a finished episode."""
+    def __init__(self, items: Sequence[BfclItem], reward: Reward[BfclItem], system_prompt: str) -> None:
+        """Takes items of one category."""
         self._items = tuple(items)
         self._ids = tuple(item.task_id for item in items)
         self._index = {task_id: index for index, task_id in enumerate(self._ids)}
@@ -150,8 +151,8 @@ class BfclTask:
         return NO_ACTION_HINT
 
     def reward(self, outcome: Outcome[BfclItem]) -> float:
-        """The chosen reward at the end of the episode, 0 before."""
-        return 0.0 if outcome.reason is None else self._reward(outcome)
+        """The chosen reward."""
+        return self._reward.turn(outcome)
 
     def metrics(self, outcome: Outcome[BfclItem]) -> dict[str, float]:
         """Accuracy, what was wrong by kind (at most one of the errors is 1), and counts."""
@@ -165,6 +166,7 @@ class BfclTask:
             "turns": float(len(outcome.turns)),
             "tool_calls": float(kinds.count(EventKind.CALL)),
             "malformed_calls": float(sum(kind.is_malformed for kind in kinds)),
+            **self._reward.breakdown(outcome),
         }
 
     def oracle(self, item: BfclItem) -> Sequence[OracleTurn]:
@@ -176,9 +178,6 @@ class BfclTask:
             script += [OracleTurn(calls=(call,)) for call in calls]
             script.append(OracleTurn(text=LAST_WORDS))
         return script
-
-
-BfclReward: TypeAlias = Callable[[Outcome[BfclItem]], float]
 
 
 def judge(outcome: Outcome[BfclItem]) -> Verdict:
@@ -193,23 +192,28 @@ def judge(outcome: Outcome[BfclItem]) -> Verdict:
 
 
 def accuracy(outcome: Outcome[BfclItem]) -> float:
-    """1 where the checker finds nothing wrong, else 0."""
+    """1 where the leaderboard's checker finds nothing wrong, else 0."""
     return float(judge(outcome).valid)
 
 
 def progress(outcome: Outcome[BfclItem]) -> float:
-    """The share of the user's turns up to the first that went wrong, or was not finished."""
+    """The share of the user's turns up to the first that went wrong or is not finished; accuracy with one turn."""
     item = outcome.item
     if not item.multi_turn or judge(outcome).valid:
         return accuracy(outcome)
-    whole = outcome.reason in (StopReason.ANSWERED, StopReason.MAX_TURNS)  # others may have cut the last turn's words
+    # Other ends may have cut the last turn's words.
+    whole = outcome.reason in (None, StopReason.ANSWERED, StopReason.MAX_TURNS)
     turns = outcome.turns if whole else outcome.turns[:-1]
     finished = _by_user_turn(turns)[: _progress(turns)[0]]
     right = next((n for n in range(len(finished), 0, -1) if grade_conversation(item, finished[:n]).valid), 0)
     return right / len(item.user_turns)
 
 
-_REWARDS: dict[str, BfclReward] = {"accuracy": accuracy, "progress": progress}
+BFCL_REWARDS: RewardCatalogue[BfclItem] = RewardCatalogue(
+    (*COMMON_PARTS, end_part(accuracy), turn_part(progress)),
+    # Accuracy if every call is well formed, else -1: the form of arXiv 2511.14460's reward, without an answer's format.
+    named={"paper": "accuracy*tool_format + tool_format - 1"},
+)
 
 
 def _progress(turns: Sequence[Turn]) -> tuple[int, int]:

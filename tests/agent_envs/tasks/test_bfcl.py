@@ -154,8 +154,9 @@ def test_a_conversation_cut_short_is_wrong() -> None:
 def test_progress_is_the_share_of_the_users_turns_up_to_the_first_wrong_one() -> None:
     env = make("multi_turn_base", reward="progress")
     right = oracle(env, FILES)
-    assert play(env, FILES).total_reward == 1.0
     ends = [index for index, turn in enumerate(right) if turn == DONE]
+    paid = [turn.reward for turn in play(env, FILES).turns]
+    assert paid == [0.25 if index in ends else 0.0 for index in range(len(right))]
     silent = [*right[: ends[1] + 1], DONE, *right[ends[2] + 1 :]]  # two turns right, no call in the third
     assert play(env, FILES, silent).total_reward == 0.5
     assert play(env, FILES, [DONE] * 4).total_reward == 0.0
@@ -163,6 +164,18 @@ def test_progress_is_the_share_of_the_users_turns_up_to_the_first_wrong_one() ->
     short = make("multi_turn_base", reward="progress", max_turns=ends[0] + 2)
     assert play(short, FILES, right[: ends[0] + 2]).total_reward == 0.25
     assert play(make("simple", reward="progress"), "simple_python_0").total_reward == 1.0
+
+
+def test_rewards_are_composed_of_parts_that_are_logged() -> None:
+    env = make("simple", reward="accuracy - 0.25*turns")
+    metrics = play(env, "simple_python_0").metrics
+    assert (metrics["reward"], metrics["reward/accuracy"], metrics["reward/turns"]) == (0.75, 1.0, -0.25)
+
+    paper = make("multi_turn_base", reward="paper")
+    broken = OracleTurn(text="<tool_call>{broken</tool_call>")
+    assert play(paper, FILES).total_reward == 1.0
+    assert play(paper, FILES, [broken, *oracle(paper, FILES)]).total_reward == -1.0
+    assert play(paper, FILES, [DONE] * 4).total_reward == 0.0
 
 
 def test_repeating_what_was_done_does_not_earn_more_progress() -> None:
@@ -198,7 +211,7 @@ def test_the_prompt_asks_in_plain_words_and_can_be_replaced() -> None:
 def test_unknown_choices_are_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="'simple', 'multiple', 'parallel', 'multi_turn_base'"):
         make("java")
-    with pytest.raises(ConfigError, match="'accuracy', 'progress'"):
+    with pytest.raises(ConfigError, match=r"unknown reward part .em.; known: accuracy, .*progress"):
         make("simple", reward="em")
     with pytest.raises(ConfigError, match="no test has the id"):
         make("simple").reset(options={"task_id": "parallel_0"})
