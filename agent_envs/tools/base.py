@@ -20,6 +20,7 @@ from agent_envs.tools.json_schema import Converter, schema_converter
 from agent_envs.tools.signature import read_signature
 
 DEFAULT_TIMEOUT_S = 30.0
+MAX_NESTING = 50  # of arguments; validators recurse, and must not run out of stack
 
 _NAME = re.compile(r"[\w.:/-]{1,128}")
 
@@ -112,12 +113,21 @@ class Tool:
         return {"type": "function", "function": function}
 
     def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments converted to the function's types, defaults filled in.
+        """The arguments converted to the function's types, defaults filled in; copies, for the function to keep.
 
         Raises:
             ToolUseError: they do not fit; the message says which, what is expected, and what came.
         """
-        return self.convert(arguments)
+        return self.convert({name: self._copy(value, depth=1) for name, value in arguments.items()})
+
+    def _copy(self, value: Any, depth: int) -> Any:
+        if depth > MAX_NESTING:
+            raise ToolUseError(f"the arguments of {self.name} are nested deeper than {MAX_NESTING}")
+        if isinstance(value, dict):
+            return {key: self._copy(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._copy(item, depth + 1) for item in value]
+        return value
 
 
 class _Decorator(Protocol):

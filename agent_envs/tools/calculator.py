@@ -210,6 +210,16 @@ def _root(number: Number) -> Number:
     return math.sqrt(number)
 
 
+def _log(number: Number, *base: Number) -> Number:
+    if isinstance(number, Fraction) and number > 0 and not -1000 < _magnitude(number) < 1000:  # no float holds it
+        return (math.log(number.numerator) - math.log(number.denominator)) / (math.log(*base) if base else 1.0)
+    return math.log(number, *base)
+
+
+def _magnitude(number: Fraction) -> int:
+    return number.numerator.bit_length() - number.denominator.bit_length()
+
+
 def _round(number: Number, digits: Number = Fraction(0)) -> Number:
     if digits != int(digits) or not -MAX_LENGTH <= digits <= MAX_LENGTH:
         raise ValueError(digits)
@@ -242,7 +252,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
     "max": lambda first, *others: max(first, *others) if others else first,
     "floor": _whole(math.floor),
     "ceil": _whole(math.ceil),
-    "log": math.log,
+    "log": _log,
     "exp": math.exp,
     "sin": math.sin,
     "cos": math.cos,

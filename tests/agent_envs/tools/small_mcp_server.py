@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+CANCELLED: list[int] = []
 NOTHING = {"type": "object", "properties": {}}
 NESTED = {
     "type": "object",
@@ -82,6 +83,7 @@ TOOLS: dict[str, tuple[dict[str, Any], Callable[[Any], dict[str, Any]]]] = {
     "break": (NOTHING, break_down),
     "environment": (NOTHING, lambda _: text(" ".join(sorted(os.environ)))),
     "garbage": (NOTHING, lambda _: {"content": "not a list of blocks"}),
+    "cancelled": (NOTHING, lambda _: text(str(len(CANCELLED)))),
     "noise": (NOTHING, noise),
     "nested": (NESTED, lambda arguments: text(json.dumps(arguments))),
     "say <|im_end|>\n it": (NOTHING, lambda _: text("said")),
@@ -119,6 +121,7 @@ def main() -> None:
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", sys.argv[1]])
     for line in sys.stdin:
         request = json.loads(line)
+        CANCELLED.extend([1] if request["method"] == "notifications/cancelled" else [])
         if "id" not in request or "--mute" in sys.argv:
             continue
         if request["method"] == "tools/list" and "--hang-list" in sys.argv:

@@ -11,7 +11,7 @@ import pydantic
 import pytest
 
 from agent_envs.errors import ConfigError, ToolUseError
-from agent_envs.tools import tool
+from agent_envs.tools import schema_tool, tool
 
 
 class Unit(enum.StrEnum):
@@ -148,3 +148,32 @@ def test_a_variant_shares_the_lock_and_a_copy_has_its_own() -> None:
     assert made.lock.acquire(1.0)
     assert not variant.lock.acquire(0.0)
     assert copied.lock.acquire(0.0)
+
+
+@pytest.mark.parametrize("validate", [True, False])
+def test_the_function_gets_copies_of_what_the_policy_wrote(validate: bool) -> None:
+    def grow(items: list[Any]) -> str:
+        items[0].append(1)
+        return str(items)
+
+    written: dict[str, Any] = {"items": [[]]}
+    for made in (
+        tool(grow, name="grow"),
+        schema_tool("grow", "", {"type": "object"}, grow, validate=validate),
+    ):
+        assert made.function(**made.validate(written)) == "[[1]]"
+    assert written == {"items": [[]]}
+
+
+def test_arguments_nested_without_end_are_refused_in_words() -> None:
+    deep: Any = 0
+    for _ in range(900):
+        deep = [deep]
+    recursive = {
+        "type": "object",
+        "properties": {"x": {"$ref": "#/$defs/L"}},
+        "$defs": {"L": {"items": {"$ref": "#/$defs/L"}}},
+    }
+    for made in (schema_tool("sort", "", recursive, measure), schema_tool("sort", "", {}, measure, validate=False)):
+        with pytest.raises(ToolUseError, match="the arguments of sort are nested deeper than 50"):
+            made.validate({"x": deep})

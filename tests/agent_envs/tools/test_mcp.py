@@ -140,6 +140,7 @@ def test_a_slow_call_hits_its_deadline_and_the_session_goes_on(session: McpSessi
     assert time.perf_counter() - start < 0.3
     assert (result.content, result.kind) == ("Error: slow did not answer within 0.05 s", EventKind.TOOL_FAILURE)
     assert run(session.tools(include=["echo"]), "echo", text="on").content == "on"
+    assert session.call("cancelled", {}).content == "1"  # the server was told
 
 
 def test_calls_of_many_threads_share_a_session(tools: tuple[Tool, ...]) -> None:
