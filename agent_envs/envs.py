@@ -70,11 +70,20 @@ class AgentEnv(gym.Env[ObsT, ActT], abc.ABC, Generic[ObsT, ActT]):
         return self.core.task
 
     @abc.abstractmethod
-    def begin_step(self, action: ActT) -> tuple[ToolCall, ...] | None:
+    def check_action(self, action: ActT) -> None:
+        """Refuses an action that ``step`` would refuse. Changes nothing.
+
+        Raises:
+            InvalidActionError: the action is none of the action space, or does not fit the present turn.
+        """
+
+    @abc.abstractmethod
+    def begin_step(self, action: ActT, logprobs: Sequence[float] | None = None) -> tuple[ToolCall, ...] | None:
         """The first half of ``step``, for drivers that run the tools of many episodes together.
 
-        Takes the action up to the end of the turn. Gives the turn's checked calls, whose results ``finish_step`` wants
-        (there may be none), or None where no turn waits for a reply.
+        Takes the action up to the end of the turn, and the sampler's log-probability of each id where they are known.
+        Gives the turn's checked calls, whose results ``finish_step`` wants (there may be none), or None where no turn
+        waits for a reply.
         """
 
     @abc.abstractmethod
@@ -160,6 +169,7 @@ class AgentEnv(gym.Env[ObsT, ActT], abc.ABC, Generic[ObsT, ActT]):
             "reason": str(self.core.reason or ""),
             "turn": index,
             "segment": self.core.segment_index,
+            "error": next((event.detail for event in self.core.events if event.kind is EventKind.TOOL_FAILURE), ""),
             "tool_calls": [] if turn is None else _plain_calls(turn),
             "messages": self._messages(),
             "metrics": self.core.metrics,
@@ -207,11 +217,15 @@ class TokenEnv(AgentEnv[Any, int]):
         result = self.core.feed_one(self._check(action))
         return self._outcome(before, result.turn_ended, result.reward)
 
-    def begin_step(self, action: int) -> tuple[ToolCall, ...] | None:
+    def check_action(self, action: int) -> None:
+        """An action is a token id."""
+        self._check(action)
+
+    def begin_step(self, action: int, logprobs: Sequence[float] | None = None) -> tuple[ToolCall, ...] | None:
         """Appends one token; see ``AgentEnv``."""
         token_id = self._check(action)
         self._before, self._turns_before = self.core.length, len(self.core.turns)
-        self.core.write((token_id,))
+        self.core.write((token_id,), logprobs)
         return self.core.pending
 
     def finish_step(self, results: Sequence[ToolResult] = ()) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -274,19 +288,27 @@ class TurnEnv(AgentEnv[str, "str | Sequence[int]"]):
         calls = self.begin_step(action)
         return self.finish_step(() if calls is None else self.core.run_tools(calls))
 
-    def begin_step(self, action: str | Sequence[int]) -> tuple[ToolCall, ...] | None:
+    def check_action(self, action: str | Sequence[int]) -> None:
+        """An action is a turn: text, or ids of which none stands behind the turn's end."""
+        if not self.action_space.contains(action):
+            raise InvalidActionError("an action is a turn's text, or a non-empty sequence of token ids >= 0")
+        if not isinstance(action, str):
+            length = self.core.turn_length(action)
+            if length < min(len(action), self.core.max_new_tokens):
+                raise InvalidActionError(f"the turn ends at id {length - 1} of the action, but {len(action)} ids came")
+
+    def begin_step(
+        self, action: str | Sequence[int], logprobs: Sequence[float] | None = None
+    ) -> tuple[ToolCall, ...] | None:
         """Writes one turn; see ``AgentEnv``."""
         if self.core.done:
             self.core.close_turn()  # raises: the episode is over
-        if not self.action_space.contains(action):
-            raise InvalidActionError("an action is a turn's text, or a non-empty sequence of token ids >= 0")
+        self.check_action(action)
         ids = self.core.encode_turn(action) if isinstance(action, str) else [int(token_id) for token_id in action]
         length = self.core.turn_length(ids)
         if length < min(len(ids), self.core.max_new_tokens):
-            if not isinstance(action, str):
-                raise InvalidActionError(f"the turn ends at id {length - 1} of the action, but {len(ids)} ids came")
             self.core.note(EventKind.TEXT_DROPPED, f"{len(ids) - length} tokens after the end of the turn")
-        self.core.write(ids)
+        self.core.write(ids, logprobs)
         if self.core.pending is None and not self.core.done:
             self.core.close_turn()
         return self.core.pending
@@ -320,6 +342,11 @@ def _main_event(kinds: Sequence[EventKind]) -> EventKind:
 def _plain_calls(turn: Turn) -> list[dict[str, Any]]:
     results = [result.content for result in turn.results] or [""] * len(turn.calls)
     return [
-        {"name": call.name, "arguments": copy.deepcopy(dict(call.arguments)), "error": call.error or "", "result": result}
+        {
+            "name": call.name,
+            "arguments": copy.deepcopy(dict(call.arguments)),
+            "error": call.error or "",
+            "result": result,
+        }
         for call, result in zip(turn.calls, results, strict=True)
     ]

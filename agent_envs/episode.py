@@ -122,11 +122,17 @@ class EpisodeCore(EpisodeView[ItemT]):
 
     def feed_one(self, token_id: int, logprob: float = math.nan) -> FeedResult:
         """``feed`` for a single token, without the cost of arrays."""
+        if self.append(token_id, logprob):
+            return _ORDINARY
+        return self.feed((token_id,), None if math.isnan(logprob) else (logprob,))
+
+    def append(self, token_id: int, logprob: float = math.nan) -> bool:
+        """Appends a token that cannot possibly end the turn; False, with nothing done, for every other one."""
         ordinary = self._running and self._pending is None and self.max_new_tokens > 1
         if not ordinary or not 0 <= token_id <= MAX_ID or self.turn_ends.may_end(token_id):
-            return self.feed((token_id,), None if math.isnan(logprob) else (logprob,))
+            return False
         self._buffer.append_action(token_id, len(self._turns), logprob)
-        return _ORDINARY
+        return True
 
     def end_turn(self) -> FeedResult:
         """Ends the turn where it stands, for drivers whose turns end without a token that says so.

@@ -12,6 +12,7 @@ from agent_envs.formats.base import ToolFormat
 from agent_envs.tasks.base import Task
 from agent_envs.tokenizers import Tokenizer
 from agent_envs.tools.base import Tool
+from agent_envs.tools.executor import ToolExecutor
 from agent_envs.trajectory import Trajectory
 from agent_envs.turn_ends import TurnEnds
 from agent_envs.types import Episode, Event, Int32Array, Message, StopReason, ToolCall, Turn
@@ -99,6 +100,11 @@ class EpisodeView(Generic[ItemT]):
     def tools(self) -> tuple[Tool, ...]:
         """The tools of the present episode (of the first item's before the first reset)."""
         return self._kit.toolbox.tools
+
+    @property
+    def executor(self) -> ToolExecutor:
+        """Runs calls of these tools; for drivers that run the tools of many episodes together."""
+        return self._kit.executor
 
     @property
     def segment_index(self) -> int:

@@ -14,6 +14,7 @@ from agent_envs.formats import FORMATS
 from agent_envs.options import EpisodeOptions, read_options
 from agent_envs.tasks.catalogue import TASKS
 from agent_envs.tokenizers import load_tokenizer
+from agent_envs.vector.env import AgentVectorEnv
 
 
 def make_env(task: str, render_mode: str | None = None, **options: Any) -> AgentEnv[Any, Any]:
@@ -38,6 +39,33 @@ def make_env(task: str, render_mode: str | None = None, **options: Any) -> Agent
     return env
 
 
+def make_vector_env(
+    task: str,
+    num_envs: int = 1,
+    autoreset_mode: str = "NextStep",
+    deadline_s: float = 60.0,
+    max_threads: int | None = None,
+    render_mode: str | None = None,
+    **options: Any,
+) -> AgentVectorEnv:
+    """Makes environments side by side; ``gym.make_vec`` calls this.
+
+    Args:
+        task: a name of ``TASKS``.
+        num_envs: how many, >= 1.
+        autoreset_mode: "NextStep", "SameStep" or "Disabled".
+        deadline_s: how long one turn's tools may take in all; then the episode ends as failed.
+        max_threads: tool calls at once; None for as many as there are.
+        render_mode: None or "ansi".
+        options: as for ``make_env``.
+
+    Raises:
+        ConfigError: as for ``make_env``, or a number out of range.
+    """
+    envs = [make_env(task, render_mode, **options) for _ in range(num_envs)]
+    return AgentVectorEnv(envs, autoreset_mode, deadline_s, max_threads)
+
+
 def make_core(task: str, common: EpisodeOptions, own: Any) -> EpisodeCore[Any]:
     """An episode core without Gymnasium, for loops of one's own."""
     entry = TASKS.get(task)
@@ -52,4 +80,9 @@ def register_all() -> None:
     for name in TASKS:
         env_id = TASKS.get(name).env_id
         if env_id not in gym.registry:
-            gym.register(env_id, entry_point="agent_envs.registration:make_env", kwargs={"task": name})
+            gym.register(
+                env_id,
+                entry_point="agent_envs.registration:make_env",
+                vector_entry_point="agent_envs.registration:make_vector_env",
+                kwargs={"task": name},
+            )

@@ -54,21 +54,18 @@ class ToolExecutor:
 
     def run(self, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
         """One result per checked call, in order."""
-        results = [ToolResult(f"Error: {call.error}", kind=call.kind) for call in calls]
         hanging: Tool | None = None
-        for phase in self._phases(calls):
+        phases = self.plan(calls)
+        for phase in phases:
             if hanging is None:
                 _run_beside_each_other(phase)
                 hanging = next((job.tool for job in phase if job.running), None)
             else:
                 for job in phase:
                     job.give_up(f"was not run, because {hanging.name} hangs")
-            for job in phase:
-                for position, result in zip(job.positions, job.results, strict=True):
-                    results[position] = result
-        return tuple(results)
+        return results_of(calls, [job for phase in phases for job in phase])
 
-    def _phases(self, calls: Sequence[ToolCall]) -> list[list[Job]]:
+    def plan(self, calls: Sequence[ToolCall]) -> list[list[Job]]:
         """The jobs in the order of the calls, those that may run at the same time together.
 
         A job is one call, or all calls of a batching tool within its phase.
@@ -89,6 +86,15 @@ class ToolExecutor:
                 phases[-1].append(batch)
             batch.add(position, tool.validate(call.arguments))
         return phases
+
+
+def results_of(calls: Sequence[ToolCall], jobs: Sequence[Job]) -> tuple[ToolResult, ...]:
+    """One result per call, in order: what the jobs gave, and the errors of the calls that were in none."""
+    results = [ToolResult(f"Error: {call.error}", kind=call.kind) for call in calls]
+    for job in jobs:
+        for position, result in zip(job.positions, job.results, strict=True):
+            results[position] = result
+    return tuple(results)
 
 
 def _run_beside_each_other(jobs: Sequence[Job]) -> None:

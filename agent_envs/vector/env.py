@@ -1,0 +1,291 @@
+"""Many episodes side by side: as a Gymnasium vector environment, or as a set in which nobody waits for the slowest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from agent_envs.envs import AgentEnv
+from agent_envs.errors import ConfigError, EpisodeOverError, InvalidActionError
+from agent_envs.types import StopReason
+from agent_envs.vector.dispatch import Done, Request, ToolDispatcher
+from agent_envs.vector.spaces import Batcher, batched
+
+Step = tuple[Any, float, bool, bool, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A step that has come back from ``recv``: what the environment's own ``step`` gives."""
+
+    env_id: int
+    observation: Any
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+
+class AgentVectorEnv(VectorEnv[Any, Any, Any]):
+    """A set of environments of one kind whose tools run at the same time, all searches of a step as one batch.
+
+    ``reset`` and ``step`` are Gymnasium's. ``send`` and ``recv`` drive any of the environments at their own pace. One
+    that crashes, hangs or gives garbage ends its own episode as truncated, with ``info["error"]``, and no other's.
+
+    Attributes:
+        envs: the environments; a trainer reads ``envs[i].core``.
+    """
+
+    def __init__(
+        self,
+        envs: Sequence[AgentEnv[Any, Any]],
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        deadline_s: float = 60.0,
+        max_threads: int | None = None,
+    ) -> None:
+        """Takes the environments as its own.
+
+        Args:
+            envs: at least one, of equal spaces.
+            autoreset_mode: what becomes of an episode that is over: see Gymnasium's ``AutoresetMode``.
+            deadline_s: how long one turn's tools may take in all; then the episode ends as failed.
+            max_threads: tool calls at once; None for as many as there are.
+
+        Raises:
+            ConfigError: no environment, unequal spaces, or a value out of range.
+        """
+        if not envs:
+            raise ConfigError("a vector environment holds at least one environment; num_envs is 0")
+        if not deadline_s > 0 or (max_threads is not None and max_threads < 1):
+            raise ConfigError(f"deadline_s is > 0 and max_threads >= 1, not {deadline_s} and {max_threads}")
+        first = envs[0]
+        if any(
+            env.observation_space != first.observation_space or env.action_space != first.action_space for env in envs
+        ):
+            raise ConfigError("the environments of a vector need equal spaces: the same level, tokenizer and budgets")
+        self.envs = tuple(envs)
+        self.num_envs = len(envs)
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {**first.metadata, "autoreset_mode": self.autoreset_mode}
+        self.render_mode = first.render_mode
+        self.single_observation_space, self.single_action_space = first.observation_space, first.action_space
+        self.observation_space = batched(first.observation_space, self.num_envs)
+        self.action_space = batched(first.action_space, self.num_envs)
+        self._batcher = Batcher(first.observation_space, self.num_envs)
+        self._dispatcher = ToolDispatcher(deadline_s, max_threads)
+        self._ready: list[Ready] = []
+        self._sent: set[int] = set()
+        self._over = np.zeros(self.num_envs, np.bool_)
+
+    # Gymnasium's face
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begins episodes in all environments, or in those of ``options["reset_mask"]``.
+
+        Args:
+            seed: one per environment (equal ones play the same task); a single one counts up from environment to
+                environment.
+            options: ``reset_mask``, bool ``[N]``; ``task_id``, one for all or a list of one per environment.
+
+        Raises:
+            InvalidActionError: steps are under way; ``recv`` them first.
+            ValueError: a list or mask of the wrong length or type.
+        """
+        options = dict(options or {})
+        mask = _mask(options.pop("reset_mask", None), self.num_envs)
+        seeds = _per_env("seed", _counted(seed, self.num_envs), self.num_envs)
+        task_ids = _per_env("task_id", options.pop("task_id", None), self.num_envs)
+        if options:
+            raise ConfigError(f'unknown reset options {sorted(options)}; known: "task_id", "reset_mask"')
+        if self._sent:
+            raise InvalidActionError(f"{len(self._sent)} steps are under way: recv() them before reset()")
+        infos: dict[str, Any] = {}
+        for index in np.flatnonzero(mask).tolist():
+            observation, info = self._reset_one(index, seeds[index], task_ids[index])
+            self._batcher.put(index, observation)
+            infos = self._add_info(infos, info, index)
+        return self._batcher.take(), infos
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """One step of every environment: observations, rewards ``[N]``, terminations, truncations, infos.
+
+        Raises:
+            InvalidActionError: an action is wrong; no environment has been stepped then.
+            EpisodeOverError: with autoreset disabled, an episode is over, or none has begun.
+        """
+        given = list(actions)
+        if len(given) != self.num_envs:
+            raise InvalidActionError(f"{len(given)} actions came for {self.num_envs} environments")
+        renewed = set(np.flatnonzero(self._over).tolist() if self.autoreset_mode is AutoresetMode.NEXT_STEP else ())
+        rest = [index for index in range(self.num_envs) if index not in renewed]
+        for index in rest:
+            self._require_free(index)
+            self.envs[index].check_action(given[index])
+        stepped = [index for index in rest if not self._append(index, given[index])]
+        self._send(stepped, [given[index] for index in stepped], {})
+        steps: dict[int, Step] = {index: self._renewed(index) for index in renewed}
+        for ready in self.recv(min_ready=len(stepped)):
+            steps[ready.env_id] = _step_of(ready)
+        return self._gathered(steps)
+
+    def close_extras(self, **_kwargs: Any) -> None:
+        """Drops what is under way and closes the environments."""
+        self._dispatcher.close()
+        self._sent.clear()
+        for env in self.envs:
+            env.close()
+
+    # A set in which nobody waits
+
+    def send(
+        self,
+        actions: Iterable[Any],
+        env_ids: Sequence[int] | None = None,
+        logprobs: Sequence[Sequence[float] | None] | None = None,
+    ) -> None:
+        """Begins steps; their tools run while the caller does something else.
+
+        Args:
+            actions: one per environment.
+            env_ids: which environments; all of them by default.
+            logprobs: the sampler's log-probabilities of each action's ids, where actions are ids of whole turns.
+
+        Raises:
+            InvalidActionError: an action is wrong, or an environment is still at work; none has been stepped then.
+            EpisodeOverError: an episode is over, or hasn't begun.
+        """
+        ids = list(range(self.num_envs) if env_ids is None else env_ids)
+        given = list(actions)
+        for index, action in zip(ids, given, strict=True):
+            self._require_free(index)
+            self.envs[index].check_action(action)
+        if len(set(ids)) != len(ids):
+            raise InvalidActionError(f"an environment takes one action at a time; env_ids names one twice: {ids}")
+        self._send(ids, given, {} if logprobs is None else dict(zip(ids, logprobs, strict=True)))
+
+    def recv(self, min_ready: int = 1, timeout_s: float | None = None) -> list[Ready]:
+        """Steps that have come back: waits until there are so many (or all that were sent), or for so long."""
+        wanted = min(min_ready, len(self._sent)) - len(self._ready)
+        for done in self._dispatcher.wait(max(0, wanted), timeout_s):
+            self._ready.append(self._finish(done))
+        ready, self._ready = self._ready, []
+        self._sent.difference_update(step.env_id for step in ready)
+        return ready
+
+    def reset_env(self, env_id: int, seed: int | None = None, task_id: str | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begins an episode in one environment, whatever the others do; a step under way in it is dropped."""
+        self._dispatcher.forget(env_id)
+        self._ready = [ready for ready in self._ready if ready.env_id != env_id]
+        self._sent.discard(env_id)
+        return self._reset_one(env_id, seed, task_id)
+
+    @property
+    def under_way(self) -> int:
+        """Steps that were sent and have not been received."""
+        return len(self._sent)
+
+    # Inside
+
+    def _send(self, ids: Sequence[int], actions: Sequence[Any], logprobs: Mapping[int, Sequence[float] | None]) -> None:
+        requests = []
+        for index, action in zip(ids, actions, strict=True):
+            self._sent.add(index)
+            request = self._begin(index, action, logprobs.get(index))
+            if request is not None:
+                requests.append(request)
+        self._dispatcher.submit(requests)
+
+    def _append(self, index: int, action: Any) -> bool:
+        """Takes a token that cannot end a turn, without the cost of a whole step; False for all other actions."""
+        if not self._batcher.grows or not self.envs[index].core.append(int(action)):
+            return False
+        self._batcher.grow(index, int(action))
+        return True
+
+    def _reset_one(self, index: int, seed: int | None, task_id: str | None) -> tuple[Any, dict[str, Any]]:
+        self._over[index] = False
+        return self.envs[index].reset(seed=seed, options=None if task_id is None else {"task_id": task_id})
+
+    def _require_free(self, index: int) -> None:
+        if index in self._sent:
+            raise InvalidActionError(f"environment {index} is still at work: recv() its step before the next one")
+        if self.envs[index].core.done:
+            raise EpisodeOverError(f"the episode of environment {index} is over or has not begun: reset it first")
+
+    def _begin(self, index: int, action: Any, logprobs: Sequence[float] | None) -> Request | None:
+        """Writes an action; gives the calls to run, or puts the step among the ready ones."""
+        env = self.envs[index]
+        try:
+            calls = env.begin_step(action, logprobs)
+            if calls:
+                return Request(index, env.core.executor, calls)
+            self._ready.append(Ready(index, *env.finish_step()))
+        except Exception as error:  # the task's own code; this episode alone pays for it
+            self._ready.append(self._failed(index, error))
+        return None
+
+    def _finish(self, done: Done) -> Ready:
+        env = self.envs[done.key]
+        try:
+            if done.results is None:
+                why = "the turn's tools did not answer before the episode's deadline"
+                return Ready(done.key, *env.fail_step(why, StopReason.WALL_CLOCK))
+            return Ready(done.key, *env.finish_step(done.results))
+        except Exception as error:  # the task's own code; this episode alone pays for it
+            return self._failed(done.key, error)
+
+    def _failed(self, index: int, error: Exception) -> Ready:
+        why = f"the environment broke ({type(error).__name__}: {error})"
+        return Ready(index, *self.envs[index].fail_step(why, StopReason.TOOL_FAILURE))
+
+    def _renewed(self, index: int) -> Step:
+        observation, info = self._reset_one(index, None, None)
+        return observation, 0.0, False, False, info
+
+    def _gathered(self, steps: Mapping[int, Step]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """The steps side by side, with the autoreset of ``SAME_STEP``."""
+        rewards = np.zeros(self.num_envs, np.float64)
+        terminated, truncated = np.zeros(self.num_envs, np.bool_), np.zeros(self.num_envs, np.bool_)
+        infos: dict[str, Any] = {}
+        for index in sorted(steps):
+            observation, rewards[index], terminated[index], truncated[index], info = steps[index]
+            self._over[index] = terminated[index] or truncated[index]
+            if self._over[index] and self.autoreset_mode is AutoresetMode.SAME_STEP:
+                infos = self._add_info(infos, {"final_obs": observation, "final_info": info}, index)
+                observation, info = self._reset_one(index, None, None)
+            self._batcher.put(index, observation)
+            infos = self._add_info(infos, info, index)
+        return self._batcher.take(), rewards, terminated, truncated, infos
+
+
+def _step_of(ready: Ready) -> Step:
+    return ready.observation, ready.reward, ready.terminated, ready.truncated, ready.info
+
+
+def _mask(mask: Any, num_envs: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    if mask is None:
+        return np.ones(num_envs, np.bool_)
+    if not isinstance(mask, np.ndarray) or mask.shape != (num_envs,) or mask.dtype != np.bool_ or not mask.any():
+        raise ValueError(
+            f'options["reset_mask"] is a bool array of shape ({num_envs},) with a True in it, not {mask!r}'
+        )
+    return mask
+
+
+def _counted(seed: Any, num_envs: int) -> Any:
+    return [seed + index for index in range(num_envs)] if isinstance(seed, int) else seed
+
+
+def _per_env(name: str, values: Any, num_envs: int) -> list[Any]:
+    """One value per environment: those of a list, or the single one for each."""
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        return [values] * num_envs
+    if len(values) != num_envs:
+        raise ValueError(f"{len(values)} values of {name} came for {num_envs} environments")
+    return list(values)
