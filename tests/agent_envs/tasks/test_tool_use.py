@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import copy
+import io
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -275,3 +278,35 @@ def test_the_examples_items_are_always_the_same_and_differ_between_parts() -> No
 
 def test_the_class_is_public() -> None:
     assert agent_envs.ToolUseTask is ToolUseTask
+
+
+def test_the_page_runs_and_prints_what_it_says(
+    project_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (project_root / "docs" / "tool_use.md").read_text()
+    whole, stateful, module, named = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (output,) = re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert len(whole.splitlines()) < 30
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_task.py").write_text(module)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        for code in (whole, stateful, named):
+            exec(compile(code, "docs/tool_use.md", "exec"), {"__name__": "__main__"})
+    assert printed.getvalue() == output
+
+
+def test_the_conformance_suite_tries_a_task_of_ones_own(tmp_path: Path) -> None:
+    file = tmp_path / "task.py"
+    file.write_text(
+        "from agent_envs import ToolUseTask\n"
+        "def double(number: int) -> int:\n"
+        '    """Twice a number."""\n'
+        "    return 2 * number\n"
+        "def make_task() -> ToolUseTask:\n"
+        "    items = [{'question': f'Twice {n}?', 'answer': 2 * n} for n in range(100, 150)]\n"
+        "    return ToolUseTask([double], items)\n"
+    )
+    report = agent_envs.check_agent_env("AgentR1/ToolUse-v0", options={"factory": f"{file}:make_task"}, quick=True)
+    assert report.ok
