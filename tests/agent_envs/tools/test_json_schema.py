@@ -50,6 +50,21 @@ def test_wrong_arguments_are_named(arguments: dict[str, Any], complaint: str) ->
     assert str(caught.value) == f"the arguments of book are wrong: {complaint}"
 
 
+def test_each_complaint_is_made_once_and_patterns_are_known() -> None:
+    schema = {
+        "properties": {"a": {}, "b": {}},
+        "patternProperties": {"^x_": {"type": "integer"}},
+        "required": ["a", "b"],
+        "additionalProperties": False,
+    }
+    with pytest.raises(ToolUseError) as caught:
+        schema_tool("book", "", schema, book).validate({"x_1": 1, "z": 2})
+    assert str(caught.value) == (
+        "the arguments of book are wrong: a: required, but missing; b: required, but missing; "
+        "z: no such argument (the known ones are: a, b)"
+    )
+
+
 def test_fitting_arguments_come_back_as_they_came() -> None:
     made = schema_tool("book", "Book a hotel.", BOOKING, book)
     assert made.validate({"city": "Rome", "nights": None}) == {"city": "Rome", "nights": None}
@@ -66,8 +81,10 @@ def test_validation_can_be_left_to_the_grader() -> None:
 
 def test_a_schema_that_points_elsewhere_is_refused_and_never_fetched() -> None:
     outside = {"type": "object", "properties": {"city": {"$ref": "http://127.0.0.1:9/city.json"}}}
-    with pytest.raises(ConfigError, match="outside their schema"):
-        schema_tool("book", "", outside, book)
+    dangling = {"type": "object", "properties": {"city": {"$ref": "#/$defs/City"}}}
+    for schema in (outside, dangling):
+        with pytest.raises(ConfigError, match="which is not in their schema"):
+            schema_tool("book", "", schema, book)
 
 
 def test_references_are_resolved_when_arguments_are_checked() -> None:
@@ -116,3 +133,21 @@ def test_definitions_that_lead_to_each_other_stay() -> None:
         "properties": {"a": to_a, "c": {"anyOf": [to_a, True]}},
         "$defs": {"A": {"properties": {"b": to_b}}, "B": {"properties": {"a": to_a}}},
     }
+
+
+def test_definitions_that_would_multiply_stay_apart() -> None:
+    levels = 40  # two of the next in each: a million million written out
+    definitions = {f"L{n}": {"anyOf": [{"$ref": f"#/$defs/L{n + 1}"}] * 2} for n in range(levels)}
+    schema = {"properties": {"a": {"$ref": "#/$defs/L0"}}, "$defs": definitions | {f"L{levels}": {"type": "null"}}}
+    assert readable(schema) == schema
+
+
+def test_a_schema_that_points_into_its_own_parts_is_left_alone() -> None:
+    schema = {
+        "title": "Arguments",
+        "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"$ref": "#/properties/a"}},
+        "$defs": {"A": {"type": "integer"}},
+    }
+    assert readable(schema) == schema
+    with pytest.raises(ToolUseError, match="b: expected integer"):
+        schema_tool("book", "", readable(schema), book).validate({"b": "x"})

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
+import jsonschema
 import pydantic
 import pytest
 from hypothesis import given, settings
@@ -332,6 +333,24 @@ def wide(
 
 
 WIDE = tool(wide)
+
+
+small_values = st.none() | st.integers(-9, 9) | st.sampled_from(["red", "cat", "dog", ""])
+near_values = st.recursive(
+    small_values,
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["kind", "lives", "x", "y", "value", "children"]), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=200)
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(["pet", "way", "tree", "colour"], near_values)))
+def test_what_the_schema_allows_the_tool_takes(arguments: dict[str, Any]) -> None:
+    if jsonschema.Draft202012Validator(WIDE.parameters).is_valid(arguments):
+        WIDE.validate(arguments)
 
 
 @given(
