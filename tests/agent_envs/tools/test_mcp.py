@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -308,3 +309,13 @@ def test_a_missing_client_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "mcp", None)  # what an import of a missing module meets
     with pytest.raises(MissingExtraError, match=r"agent-r1\[mcp\]"):
         McpSession(small_server())
+
+
+@pytest.mark.slow
+def test_the_end_of_the_process_closes_what_was_left_open() -> None:
+    server = small_server("mark-left-open")
+    opens = f"from agent_envs.tools.mcp import McpSession, StdioServer; session = McpSession({server!r})"
+    program = f"{opens}; print(session.call('echo', {{'text': 'hi'}}).content)"
+    ended = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "hi\n", "")
+    assert processes("mark-left-open") == []
