@@ -95,7 +95,7 @@ class ReActFormat:
 def _parts(text: str) -> list[tuple[str, str]]:
     """Each label and what stands behind it, stripped."""
     labels = list(_LABEL.finditer(text))
-    ends = [*(label.start() for label in labels[1:]), len(text)]
+    ends = [*(label.start() for label in labels), len(text)][1:]
     return [
         (label.group(1), clean_text(text[label.end() : end]).strip()) for label, end in zip(labels, ends, strict=True)
     ]

@@ -1,62 +1,29 @@
-"""The Hermes format: what counts as a call and an answer, and that nothing raises."""
+"""The Hermes format, strict and lenient: what counts as a call and an answer."""
 
 from __future__ import annotations
 
-import json
-import time
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agent_envs.formats import FORMATS
-from agent_envs.types import EventKind
+from agent_envs.types import EventKind, ToolCall
 
 HERMES = FORMATS.get("hermes")
-PIECES = st.sampled_from(
-    [
-        *HERMES.tags,
-        '{"name": "a", "arguments": {}}',
-        '{"name": 1}',
-        '{"name": "a", "arguments": {"x": 1e999}}',
-        "[]",
-        "x",
-        '"\\ud800"',
-        "NaN",
-        "\n",
-        "{",
-        "é",
-        "[" * 2000,
-    ]
-)
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3),
-    max_leaves=5,
-)
+LENIENT = FORMATS.get("hermes-lenient")
+CALL = '{"name": "a", "arguments": {"x": 1}}'
+BOTH = pytest.mark.parametrize("tool_format", [HERMES, LENIENT], ids=["strict", "lenient"])
 
 
-@given(text=st.one_of(st.text(), st.lists(PIECES, max_size=12).map("".join)))
-def test_no_text_raises(text: str) -> None:
-    parsed = HERMES.parse(text)
-    for call in parsed.calls:
-        json.dumps(dict(call.arguments), allow_nan=False).encode()
-        assert (call.error is None) == (call.kind is EventKind.CALL)
-    assert not parsed.answer_well_formed or parsed.answer
+def test_a_call_is_written_as_qwens_template_writes_it() -> None:
+    assert HERMES.write_calls([ToolCall("a", {"x": "é"}), ToolCall("b")]) == (
+        '<tool_call>\n{"name": "a", "arguments": {"x": "é"}}\n</tool_call>\n'
+        '<tool_call>\n{"name": "b", "arguments": {}}\n</tool_call>'
+    )
 
 
-@given(name=st.text(min_size=1, max_size=8), arguments=st.dictionaries(st.text(max_size=5), JSON_VALUES, max_size=3))
-def test_a_written_call_is_read_back(name: str, arguments: dict[str, object]) -> None:
-    text = HERMES.write_call(name, arguments)
-    if any(tag in text[len("<tool_call>") : -len("</tool_call>")] for tag in HERMES.tags):
-        return
-    (call,) = HERMES.parse(text).calls
-    assert (call.name, dict(call.arguments), call.error) == (name, arguments, None)
-
-
-def test_several_calls_keep_their_order() -> None:
-    text = "first " + HERMES.write_call("a", {"x": 1}) + " then " + HERMES.write_call("b", {})
-    assert [call.name for call in HERMES.parse(text).calls] == ["a", "b"]
+@BOTH
+def test_several_calls_keep_their_order(tool_format: object) -> None:
+    text = f"first <tool_call>{CALL}</tool_call> then <tool_call>" + '{"name": "b"}</tool_call>'
+    assert HERMES.parse(text).calls == (ToolCall("a", {"x": 1}), ToolCall("b"))
 
 
 @pytest.mark.parametrize(
@@ -64,23 +31,17 @@ def test_several_calls_keep_their_order() -> None:
     [
         ("<tool_call>{bad}</tool_call>", "not valid JSON"),
         ("<tool_call>[1]</tool_call>", "a JSON list, not an object"),
-        ('<tool_call>{"arguments": {}}</tool_call>', 'has no "name"'),
-        ('<tool_call>{"name": "a", "arguments": "x"}</tool_call>', '"arguments" is not a JSON object'),
-        ('<tool_call>{"name": "a", "arguments": {"x": NaN}}</tool_call>', "NaN is not JSON"),
-        ('<tool_call>{"name": "a", "arguments": {"x": -1e999}}</tool_call>', "a number is out of range"),
         ('<tool_call>{"name": "a"}', "has no partner"),
         ("</tool_call>", "has no partner"),
-        ("<tool_call>" + "[" * 100_000 + "</tool_call>", "not valid JSON"),
-        (
-            '<tool_call>{"name": "a", "arguments": {"x": ' + "[" * 40 + "]" * 40 + "}}</tool_call>",
-            "nested deeper than 32",
-        ),
+        ("<tool_call>" + "[" * 100_000 + "</tool_call>", "not valid JSON (nested deeper than 32"),
     ],
 )
 def test_a_malformed_call_says_what_is_wrong(block: str, complaint: str) -> None:
-    (call,) = HERMES.parse(block).calls
-    assert call.kind is EventKind.MALFORMED_CALL
-    assert complaint in str(call.error)
+    for tool_format in (HERMES, LENIENT):
+        (call,) = tool_format.parse(block).calls
+        assert call.kind is EventKind.MALFORMED_CALL
+        assert complaint in str(call.error)
+        assert str(call.error).endswith('expected <tool_call>{"name": "...", "arguments": {...}}</tool_call>')
 
 
 @pytest.mark.parametrize(
@@ -91,6 +52,7 @@ def test_a_malformed_call_says_what_is_wrong(block: str, complaint: str) -> None
         ("reasoning opened by the prompt</think><answer>Paris</answer>", "Paris", True),
         ("<answer>Rome</answer><answer>Paris</answer>", "Paris", False),
         ("<answer>Rome <answer>Paris</answer>", "Paris", False),
+        ("<answer>Paris</answer></answer>", "Paris", False),
         ("<answer></answer>", "", False),
         ("<answer>Paris", None, False),
         ("Paris", None, False),
@@ -100,8 +62,9 @@ def test_a_malformed_call_says_what_is_wrong(block: str, complaint: str) -> None
     ],
 )
 def test_answers(text: str, answer: str | None, well_formed: bool) -> None:
-    parsed = HERMES.parse(text)
-    assert (parsed.answer, parsed.answer_well_formed) == (answer, well_formed)
+    for tool_format in (HERMES, LENIENT):
+        parsed = tool_format.parse(text)
+        assert (parsed.answer, parsed.answer_well_formed) == (answer, well_formed)
 
 
 def test_an_answer_closes_the_turn_unless_it_is_thought() -> None:
@@ -112,12 +75,83 @@ def test_an_answer_closes_the_turn_unless_it_is_thought() -> None:
     assert HERMES.opening("<|im_start|>assistant\n<think>\n\n</think>\n\n") == ""
 
 
-def test_calls_inside_closed_thoughts_are_not_made() -> None:
-    assert HERMES.parse(f"<think>{HERMES.write_call('a', {})}</think>").calls == ()
+LENIENT_CALLS = [
+    CALL,
+    f"I will look it up: {CALL} and see.",
+    f"```json\n{CALL}\n```",
+    f"```\n{CALL}\n```",
+    f"[{CALL}]",
+    '{"name": "a", "parameters": {"x": 1}}',
+    '{"name": "a", "arguments": "{\\"x\\": 1}"}',
+    '{"arguments": {"x": 1}, "name": "a", "id": "call_1"}',
+    f'Such as {{"x": 2}}, or {{broken "}} {CALL}',
+]
 
 
-def test_a_long_run_of_opening_tags_is_read_in_linear_time() -> None:
-    start = time.perf_counter()
-    for tag in ("<think>", "<answer>", "<tool_call>"):
-        HERMES.parse(tag * 30_000)
-    assert time.perf_counter() - start < 5
+@pytest.mark.parametrize("text", LENIENT_CALLS)
+def test_only_the_lenient_variant_takes_calls_without_tags(text: str) -> None:
+    assert LENIENT.parse(text).calls == (ToolCall("a", {"x": 1}),)
+    assert HERMES.parse(text).calls == ()
+
+
+@pytest.mark.parametrize(
+    "body", ['{"name": "a", "parameters": {"x": 1}}', '{"name": "a", "arguments": "{\\"x\\": 1}"}']
+)
+def test_between_tags_the_lenient_variant_takes_other_spellings_too(body: str) -> None:
+    text = f"<tool_call>{body}</tool_call>"
+    assert LENIENT.parse(text).calls == (ToolCall("a", {"x": 1}),)
+    assert HERMES.parse(text).calls != LENIENT.parse(text).calls
+
+
+def test_bare_calls_keep_their_order() -> None:
+    text = f'{CALL}\n[{{"name": "b", "arguments": {{}}}}, {{"name": "c", "arguments": {{}}}}]\n```json\n{CALL}\n```'
+    assert [call.name for call in LENIENT.parse(text).calls] == ["a", "b", "c", "a"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<think>{CALL}</think>",
+        f"<think>{CALL}",
+        f"{CALL}</think>",
+        f"<answer>{CALL}</answer>",
+        f"<answer>{CALL}",
+        '{"name": "Mara Velt", "born": 1951}',
+        '{"arguments": {"x": 1}}',
+        '```json\n{"query": "x"}\n```',
+        '[{"x": 1}, 2]',
+        '{"call": ' + CALL + "}",
+        '{"name": 7, "arguments": {}}',
+    ],
+)
+def test_what_is_no_call_is_left_alone(text: str) -> None:
+    assert LENIENT.parse(text).calls == ()
+
+
+def test_where_a_tag_is_json_outside_is_an_example() -> None:
+    text = f'Like {CALL}: <tool_call>{{"name": "b", "arguments": {{}}}}</tool_call>'
+    assert [call.name for call in LENIENT.parse(text).calls] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('{"name": "a", "arguments": {"x": }}', "not valid JSON (Expecting value"),
+        ('```json\n{"name": "a", "arguments": {"x": 1}\n```', "not valid JSON"),
+        ('[{"name": "a", "arguments": {}}', "not valid JSON"),
+        ('{"name": "a", "arguments": "nothing"}', '"arguments" is a string that is not valid JSON'),
+        ('{"name": "a", "arguments": [1]}', '"arguments" is not a JSON object'),
+        ('{"name": "", "arguments": {}}', 'no "name"'),
+        ('{"name": "a", "arguments": {"x": NaN}}', "NaN is not JSON"),
+        ('{"name": "a", "arguments": ' + '{"x":' * 2000, "nested deeper than 32"),
+    ],
+)
+def test_a_bare_call_that_cannot_be_read_is_malformed(text: str, complaint: str) -> None:
+    (call,) = LENIENT.parse(text).calls
+    assert call.kind is EventKind.MALFORMED_CALL
+    assert complaint in str(call.error)
+
+
+def test_nothing_behind_a_broken_call_is_read() -> None:
+    text = f'{CALL} {{"name": "b" "arguments": {CALL}}} {CALL}'
+    assert [call.name for call in LENIENT.parse(text).calls] == ["a", ""]
