@@ -59,6 +59,8 @@ class SandboxProcess:
         """
         self._limits = limits
         self._guard = threading.Lock()
+        self._talking = threading.Lock()
+        self._owner = os.getpid()
         self._alive = True
         self._folder = None if namespaces else tempfile.mkdtemp(prefix="sandbox-")
         try:
@@ -76,14 +78,22 @@ class SandboxProcess:
             raise
 
     @property
+    def pid(self) -> int:
+        """Its first process, outside of the namespaces' own numbering; its group has the same number."""
+        return self._process.pid
+
+    @property
     def alive(self) -> bool:
-        """False once it has been ended, by whomever."""
-        return self._alive
+        """False once it has been ended, and in a process forked from the one that started it."""
+        return self._alive and os.getpid() == self._owner
 
     def run(self, code: str) -> Execution:
         """Runs a cell. Whatever does not end in order ends the sandbox too."""
         start = time.monotonic()
-        answer = self._wire.exchange(channel.pack([code]), self._limits.timeout_s)
+        answer: list[str] | Silence = Silence.ENDED
+        with self._talking:
+            if self._alive:
+                answer = self._wire.exchange(channel.pack([code]), self._limits.timeout_s)
         seconds = time.monotonic() - start
         stdout, stderr = self._wire.texts()
         if isinstance(answer, list) and len(answer) == 4 and answer[0] in ("ok", "error", "memory"):
@@ -96,7 +106,7 @@ class SandboxProcess:
     def kill(self) -> int:
         """Ends every process of the sandbox and returns when they are gone; gives the exit code. May be repeated."""
         with self._guard:
-            if self._alive:
+            if self.alive:
                 self._alive = False
                 self._wire.hang_up()
                 try:
@@ -105,7 +115,8 @@ class SandboxProcess:
                     with contextlib.suppress(ProcessLookupError):
                         os.killpg(self._process.pid, signal.SIGKILL)
                     self._process.wait()
-                self._wire.close()
+                with self._talking:  # its end is what a run in another thread sees now
+                    self._wire.close()
                 self._remove_folder()
             return self._process.returncode
 

@@ -67,10 +67,9 @@ class PythonSession:
         Raises:
             SandboxError: the sandbox did not start.
         """
-        if self._process is None or not self._process.alive:
-            self._start()
         process = self._process
-        assert process is not None  # just started
+        if process is None or not process.alive:
+            process = self._process = self._start()
         restarted, self._lost = self._lost, False
         execution = dataclasses.replace(process.run(code), restarted=restarted)
         self._cells.append(code)
@@ -98,19 +97,20 @@ class PythonSession:
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self.limits, self.isolation, self.packages, tuple(self._cells), self._lost)
 
-    def _start(self) -> None:
+    def _start(self) -> SandboxProcess:
         """A new sandbox, in which the earlier cells have been run."""
-        if self._process is not None and self._cells:  # ended by someone else since the last cell
-            self._forget()
-        self._process = SandboxProcess(self.limits, self.packages, self._namespaces)
-        weakref.finalize(self, self._process.kill)
+        process = self._new_process()
         for cell in self._cells:
-            self._process.run(cell)
-            if not self._process.alive:  # a cell that ended in time before did not now
+            process.run(cell)
+            if not process.alive:  # a cell that ended in time before did not now
                 self._forget()
-                self._process = SandboxProcess(self.limits, self.packages, self._namespaces)
-                weakref.finalize(self, self._process.kill)
-                return
+                return self._new_process()
+        return process
+
+    def _new_process(self) -> SandboxProcess:
+        process = SandboxProcess(self.limits, self.packages, self._namespaces)
+        weakref.finalize(self, process.kill)
+        return process
 
     def _forget(self) -> None:
         self._cells, self._lost = [], True

@@ -67,7 +67,7 @@ def _confine(config: dict[str, Any]) -> None:
         if config["filter"]:
             kernel.install_filter(config["filter"])
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))  # 0 would still wake a crash handler that reads from a pipe
 
 
 def _prefer_in_out_of_memory() -> None:
@@ -84,10 +84,10 @@ def _be_init(link: socket.socket, config: dict[str, Any]) -> None:
     from . import kernel
 
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.setsid()  # else a signal to the code's process group would reach the supervisor, outside
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # process 1 is deaf to signals without a handler
     main_process = os.fork()
     if main_process == 0:
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
         worker.serve(link, config)
     link.close()
     while True:

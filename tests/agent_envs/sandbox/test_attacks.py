@@ -1,0 +1,207 @@
+"""Hostile code in the sandbox: nothing gets out, nothing gets hurt, nothing stays, nobody else is held up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sysconfig
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from agent_envs.sandbox import Execution, Limits
+from agent_envs.sandbox.process import SandboxProcess
+from agent_envs.sandbox.seccomp import DENIED_CALLS, this_machine
+from tests.agent_envs.sandbox.attacks import ATTACKS, PRELUDE, Attack
+from tests.agent_envs.sandbox.isolated import needs_isolation
+
+pytestmark = needs_isolation
+
+SECRET = "the-gold-answer-is-42"
+LIMITS = Limits(timeout_s=1.0, memory_mb=128, processes=6, file_mb=8, output_chars=2000)
+MARGIN_S = 4.0  # of a busy machine; the code itself gets LIMITS.timeout_s
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+
+
+@dataclass
+class Outside:
+    """What there is to attack, and what reached it."""
+
+    canary: Path
+    fillings: dict[str, object]
+    received: list[str] = field(default_factory=list)
+
+    def code(self, attack: Attack, socket_fd: int) -> str:
+        return PRELUDE + attack.code.format(**self.fillings, socket=socket_fd)
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> Iterator[Outside]:
+    canary = tmp_path_factory.mktemp("attacked") / "canary.txt"
+    canary.write_text(SECRET)
+    tcp, unix = socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_UNIX)
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    port = tcp.getsockname()[1]
+    udp.bind(("127.0.0.1", port))
+    unix.bind(f"\0sandbox-test-{os.getpid()}")
+    unix.listen()
+    machine = this_machine()
+    assert machine is not None
+    made = Outside(
+        canary,
+        {
+            "canary": str(canary),
+            "pid": os.getpid(),
+            "port": port,
+            "abstract": f"sandbox-test-{os.getpid()}",
+            "project": str(project_root),
+            "packages": sysconfig.get_path("purelib"),
+            "keyctl": DENIED_CALLS["keyctl"][machine.column],
+            "clone": machine.clone,
+        },
+    )
+
+    def note(number: int, frame: FrameType | None) -> None:
+        made.received.append(f"signal {number}")
+
+    before = {number: signal.signal(number, note) for number in SIGNALS}
+    os.environ["SANDBOX_TEST_SECRET"] = SECRET
+    for server in (tcp, unix, udp):
+        server.setblocking(False)
+    yield made
+    del os.environ["SANDBOX_TEST_SECRET"]
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    for server, receive in ((tcp, tcp.accept), (unix, unix.accept), (udp, lambda: udp.recv(1))):
+        with pytest.raises(BlockingIOError):  # nothing ever came
+            receive()
+        server.close()
+
+
+def namespace_of(process: SandboxProcess) -> str:
+    return os.readlink(f"/proc/{process.pid}/ns/pid_for_children")
+
+
+def alive_in(namespace: str) -> list[str]:
+    """The processes of a PID namespace that still run; one that goes while we look is none."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                if os.readlink(f"/proc/{entry}/ns/pid") == namespace:
+                    found.append(entry)
+            except OSError:
+                continue
+    return found
+
+
+def launch(outside: Outside, attack: Attack) -> tuple[Execution, str, float]:
+    """Runs an attack to its end; gives how it ended, its namespace, and the seconds from sending it to its end."""
+    process = SandboxProcess(LIMITS, (), namespaces=True)
+    try:
+        namespace = namespace_of(process)
+        found = process.run(
+            "import os\n"
+            "def is_open(fd):\n"
+            "    try: os.fstat(fd)\n"
+            "    except OSError: return False\n"
+            "    return True\n"
+            "next(fd for fd in range(3, 999) if is_open(fd))"
+        )
+        start = time.monotonic()
+        execution = process.run(outside.code(attack, int(found.value or -1)))
+    finally:
+        process.kill()
+    return execution, namespace, time.monotonic() - start
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_attack_fails(outside: Outside, name: str) -> None:
+    attack = ATTACKS[name]
+    library = Path(os.__file__).stat()
+    execution, namespace, seconds = launch(outside, attack)
+    texts = (execution.stdout, execution.stderr, execution.value or "", execution.error)
+    assert execution.status in attack.statuses, execution
+    assert seconds < LIMITS.timeout_s + MARGIN_S
+    assert all(len(text) <= LIMITS.output_chars + 100 for text in texts)
+    assert "BREACH" not in execution.stdout
+    assert not any(SECRET in text for text in texts)
+    assert outside.canary.read_text() == SECRET
+    assert (Path(os.__file__).stat().st_size, Path(os.__file__).stat().st_mtime) == (library.st_size, library.st_mtime)
+    assert outside.received == []
+    assert alive_in(namespace) == []
+
+
+def test_there_are_attacks_enough() -> None:
+    assert len(ATTACKS) >= 30
+
+
+HEAVY = [
+    "exhausting: a fork bomb",
+    "exhausting: forks that all spin",
+    "exhausting: memory by children",
+    "exhausting: endless output of a child",
+    "outstaying: C code: a regular expression",
+]
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_another_sandbox_keeps_its_deadline_meanwhile(outside: Outside, name: str) -> None:
+    other = SandboxProcess(Limits(timeout_s=5.0), (), namespaces=True)
+    attacker = threading.Thread(target=launch, args=(outside, ATTACKS[name]))
+    attacker.start()
+    try:
+        runs = []
+        while attacker.is_alive() or not runs:
+            runs.append(other.run("print(sum(range(10**5)))"))
+            time.sleep(0.1)
+    finally:
+        attacker.join()
+        other.kill()
+    assert {(run.status, run.stdout) for run in runs} == {("ok", "4999950000\n")}
+
+
+def test_no_zombie_and_no_descriptor_is_left(outside: Outside) -> None:
+    launch(outside, ATTACKS["outstaying: a daemon"])  # whatever is loaded once is loaded now
+    before = len(os.listdir("/proc/self/fd"))
+    for name in ("outstaying: a daemon", "outstaying: a loop", "disturbing: a crash"):
+        launch(outside, ATTACKS[name])
+    assert len(os.listdir("/proc/self/fd")) == before
+    children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+    states = [Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()[0] for child in children]
+    assert "Z" not in states
+
+
+def test_everything_ends_when_the_supervisor_is_killed() -> None:
+    process = SandboxProcess(LIMITS, (), namespaces=True)
+    namespace = namespace_of(process)
+    assert alive_in(namespace)
+    os.kill(process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + MARGIN_S
+    while alive_in(namespace) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert alive_in(namespace) == []
+    assert process.run("1").status == "killed"
+
+
+def test_everything_ends_when_the_parent_is_killed() -> None:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        process = SandboxProcess(LIMITS, (), namespaces=True)
+        os.write(writer, namespace_of(process).encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+    namespace = os.read(reader, 100).decode()
+    os.waitpid(child, 0)
+    os.close(reader)
+    os.close(writer)
+    deadline = time.monotonic() + MARGIN_S
+    while alive_in(namespace) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert alive_in(namespace) == []
