@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import itertools
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -92,12 +93,15 @@ class ByteTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The bytes read as UTF-8, broken sequences replaced."""
-        raw = b"".join(bytes((i,)) if i < 256 else self._special_bytes(i) for i in ids)
+        try:
+            raw = bytes(ids)
+        except ValueError:  # not bytes alone
+            raw = b"".join(map(_BYTES.__getitem__, map(min, ids, itertools.repeat(len(_BYTES) - 1))))
         return raw.decode("utf-8", "replace")
 
     def token_text(self, token_id: int) -> str:
         """One byte as Latin-1, so that ASCII stays ASCII and nothing is lost; or a special token's name."""
-        return chr(token_id) if token_id < 256 else self._special_bytes(token_id).decode()
+        return chr(token_id) if token_id < 256 else _BYTES[min(token_id, len(_BYTES) - 1)].decode()
 
     def is_control(self, token_id: int) -> bool:
         """True for the special tokens."""
@@ -125,8 +129,9 @@ class ByteTokenizer:
             parts.append(f"{opens}<tool_response>\n{message.content}\n</tool_response>{closes}")
         return "".join(parts) + ("<|im_start|>assistant\n" if generation_prompt else "")
 
-    def _special_bytes(self, token_id: int) -> bytes:
-        return self.SPECIALS[token_id - 256].encode() if token_id < self.vocab_size else b""
+
+# The bytes of each id; the last entry stands for every id beyond the vocabulary.
+_BYTES = (*(bytes((i,)) for i in range(256)), *(text.encode() for text in ByteTokenizer.SPECIALS), b"")
 
 
 def _with_neighbours(

@@ -65,13 +65,19 @@ class TurnEnds:
         if not self.closing_tags or not self.may_end(last):
             return False
         text = self._tokenizer.token_text(last)
-        before = ""
-        for token_id in reversed(turn[:-1]):
-            if len(before) >= self._longest:
-                break
-            before = self._tokenizer.token_text(int(token_id)) + before
+        before = self._text_before(turn)
         whole = before + text
         # Only an occurrence that ends inside the last token counts: about earlier ones it is decided already.
         if not any(whole.rfind(tag) + len(tag) > len(before) for tag in self.closing_tags if tag in whole):
             return False
         return self._closes(self._tokenizer.decode([int(token_id) for token_id in turn]))
+
+    def _text_before(self, turn: Sequence[int] | NDArray[np.integer]) -> str:
+        """What stands before the last token: at least as much as the longest tag, where there is so much."""
+        count = self._longest
+        while True:
+            ids = turn[-count - 1 : -1]
+            text = "".join(map(self._tokenizer.token_text, ids.tolist() if isinstance(ids, np.ndarray) else ids))
+            if len(text) >= self._longest or len(ids) < count:
+                return text
+            count *= 2  # tokens without any text stand there
