@@ -6,6 +6,7 @@ kind ``TOOL_FAILURE``, on which the episode ends as truncated.
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections.abc import Sequence
@@ -84,7 +85,8 @@ class ToolExecutor:
             if batch is None:
                 batch = Job(tool)
                 phases[-1].append(batch)
-            batch.add(position, tool.validate(call.arguments))
+            # A copy: a tool may keep and change what it was given, and the record of the call must stay.
+            batch.add(position, tool.validate(copy.deepcopy(dict(call.arguments))))
         return phases
 
 

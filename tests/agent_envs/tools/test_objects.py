@@ -129,3 +129,17 @@ def test_functions_may_give_values_or_outputs(function: Callable[..., Any], data
     (result,) = executor.run([executor.check(ToolCall(made.name, {"x": 3}))])
     assert result == ToolResult("1.5", data)
     assert isinstance(text_tool(made), Tool)
+
+
+def test_a_tool_that_keeps_and_changes_its_arguments_does_not_change_the_record() -> None:
+    class Keeper:
+        def keep(self, notes: dict[str, Any]) -> str:
+            """Keep notes."""
+            notes["lines"].append("mine")
+            return str(notes)
+
+    executor = ToolExecutor(of(Keeper()).tools)
+    call = executor.check(ToolCall("keep", {"notes": {"lines": ["theirs"]}}))
+    (result,) = executor.run([call])
+    assert result.content == "{'lines': ['theirs', 'mine']}"
+    assert call.arguments == {"notes": {"lines": ["theirs"]}}
