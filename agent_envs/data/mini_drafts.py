@@ -14,6 +14,7 @@ from agent_envs.errors import ConfigError
 
 _MUTUAL = "spouse"
 _ATTEMPTS_PER_QUESTION = 50
+_ATTEMPTS_PER_KIND = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Subject:
 def draft_questions(
     dice: Dice, world: World, num_questions: int, choose_draw: Callable[[Dice], Draw]
 ) -> tuple[Draft, ...]:
-    """Different questions, each of a kind that ``choose_draw`` chose before it was tried.
+    """Different questions, each of the kind that ``choose_draw`` chose, unless the world seems to have no more of it.
 
     Raises:
         ConfigError: the world is too small for that many different questions.
@@ -93,16 +94,17 @@ def draft_questions(
     attempts_left = _ATTEMPTS_PER_QUESTION * num_questions
     while len(drafts) < num_questions:
         draw = choose_draw(dice)
-        draft = draw(dice, world)
-        while draft is None or draft.text in drafts:
-            attempts_left -= 1
-            if attempts_left < 0:
-                raise ConfigError(
-                    f"a world of {len(world.entities)} passages gave only {len(drafts)} of {num_questions} questions; "
-                    "ask for fewer, or raise num_passages"
-                )
+        for _ in range(_ATTEMPTS_PER_KIND):
             draft = draw(dice, world)
-        drafts[draft.text] = draft
+            if draft is not None and draft.text not in drafts:
+                drafts[draft.text] = draft
+                break
+            attempts_left -= 1
+        if attempts_left < 0:
+            raise ConfigError(
+                f"a world of {len(world.entities)} passages gave only {len(drafts)} of {num_questions} questions; "
+                "ask for fewer, or raise num_passages"
+            )
     return tuple(drafts.values())
 
 

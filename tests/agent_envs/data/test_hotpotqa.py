@@ -15,6 +15,7 @@ from agent_envs.data.corpus import read_corpus
 from agent_envs.data.hotpotqa import read_hotpotqa, read_hub
 from agent_envs.data.records import Passage, Question
 from agent_envs.errors import DataError, MissingExtraError
+from tests.agent_envs.data.hub_copies import lay_out
 
 Json = dict[str, Any]
 
@@ -153,17 +154,7 @@ def test_the_hub_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def hub_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder laid out as a data set repository, which ``datasets`` loads by the same call as one on the Hub."""
-    datasets = pytest.importorskip("datasets", reason="needs the extra `train`")
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    datasets.disable_progress_bars()
-    folder = tmp_path / "copy"
-    folder.mkdir()
-    write_lines(folder / "rows.jsonl", in_hub_layout(OFFICIAL), in_hub_layout(second_row()))
-    (folder / "README.md").write_text(
-        "---\nconfigs:\n- config_name: distractor\n  data_files:\n  - split: validation\n    path: rows.jsonl\n---\n"
-    )
-    return folder
+    return lay_out(tmp_path, monkeypatch, [in_hub_layout(OFFICIAL), in_hub_layout(second_row())], "distractor")
 
 
 def test_a_data_set_of_the_hub_gives_the_same_questions(hub_copy: Path) -> None:

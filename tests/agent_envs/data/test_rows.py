@@ -126,3 +126,24 @@ def test_fields_are_checked_and_named() -> None:
     ):
         with pytest.raises(DataError, match=complaint):
             call()
+
+
+def test_objects_come_as_a_list_or_as_columns() -> None:
+    row = Row("set, row 1", {"steps": [{"id": 1, "text": "a"}, {"id": 2, "text": "b"}]})
+    columns = Row("set, row 1", {"steps": {"id": [1, 2], "text": ["a", "b"]}})
+    assert row.objects("steps") == columns.objects("steps")
+    assert [step.fields["text"] for step in row.objects("steps")] == ["a", "b"]
+    assert row.objects("steps")[1].where == "set, row 1, field 'steps[1]'"
+    assert Row("set", {"steps": {}}).objects("steps") == Row("set", {"steps": []}).objects("steps") == []
+    with pytest.raises(DataError, match=r"'steps\[0\]': expected an object, found the number 3"):
+        Row("set", {"steps": [3]}).objects("steps")
+
+
+def test_tuples_come_as_a_list_or_as_columns() -> None:
+    expected = [("facts[0]", ["A", 0]), ("facts[1]", ["B", 2])]
+    assert Row("set", {"facts": [["A", 0], ["B", 2]]}).tuples("facts", "title", "place") == expected
+    assert Row("set", {"facts": {"place": [0, 2], "title": ["A", "B"]}}).tuples("facts", "title", "place") == expected
+    with pytest.raises(DataError, match=r"'facts\[0\]': expected a list of 2: title, place, found a list"):
+        Row("set", {"facts": [["A"]]}).tuples("facts", "title", "place")
+    with pytest.raises(DataError, match=r"'facts.place': expected a list as long as that of title \(2\)"):
+        Row("set", {"facts": {"title": ["A", "B"], "place": [1]}}).tuples("facts", "title", "place")

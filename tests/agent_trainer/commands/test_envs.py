@@ -32,5 +32,5 @@ def test_every_option_of_an_id_is_explained() -> None:
 
 
 def test_an_unknown_id_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownNameError, match=r"known: AgentR1/HotpotQA-v0.*Did you mean"):
+    with pytest.raises(UnknownNameError, match=r"known: .*AgentR1/HotpotQA-v0.*Did you mean"):
         RUNNER.invoke(app, ["envs", "AgentR1/HotpotQA-v1"], catch_exceptions=False)
