@@ -89,6 +89,87 @@ def test_scores_worked_out_by_hand(prediction: str | None, answers: list[str], e
     assert f1(prediction, answers) == pytest.approx(f1_score)
 
 
+# Pairs by the rules that the scripts of HotpotQA, 2WikiMultihopQA and MuSiQue share, worked out by hand: lower case,
+# ASCII punctuation removed (not replaced), the words a, an and the removed, white space folded; the best of the
+# accepted answers counts. F1 = 2c / (p + g) for c words in common of p predicted and g gold ones. For yes and no, F1
+# asks for equality, as in the first two sets.
+OFFICIAL_PAIRS: list[tuple[str, list[str], float, float]] = [
+    # case and white space
+    ("PARIS", ["Paris"], 1, 1),
+    ("  New\tYork \n City ", ["new york city"], 1, 1),
+    ("NewYork", ["New York"], 0, 0),
+    # articles, as words only and anywhere
+    ("The United States", ["United States"], 1, 1),
+    ("United States of America", ["the United States of America"], 1, 1),
+    ("A Hard Day's Night", ["Hard Days Night"], 1, 1),
+    ("an apple", ["apple"], 1, 1),
+    ("Theodore", ["odore"], 0, 0),
+    ("anthem", ["them"], 0, 0),
+    ("Queen of the South", ["Queen of South"], 1, 1),
+    ("vitamin A", ["vitamin"], 1, 1),
+    # punctuation goes without leaving a space
+    ("Washington, D.C.", ["Washington DC"], 1, 1),
+    ("Washington, D.C.", ["Washington D C"], 0, 2 * 1 / (2 + 3)),
+    ("Spider-Man", ["Spiderman"], 1, 1),
+    ("Spider-Man", ["Spider Man"], 0, 0),
+    ('"Heroes"', ["Heroes"], 1, 1),
+    ("(Heroes)", ["heroes!"], 1, 1),
+    ("O\u2019Neill", ["O'Neill"], 0, 0),  # a typographic apostrophe is no ASCII punctuation
+    ("AC/DC", ["ACDC"], 1, 1),
+    ("rock & roll", ["rock roll"], 1, 1),
+    ("rock and roll", ["rock & roll"], 0, 2 * 2 / (3 + 2)),
+    # the article goes after the punctuation: "the-band" is one word by then
+    ("the-band", ["band"], 0, 0),
+    ("the, band", ["band"], 1, 1),
+    # numbers are texts
+    ("1,000", ["1000"], 1, 1),
+    ("1.5", ["15"], 1, 1),
+    ("1000.0", ["1000"], 0, 0),
+    ("$72", ["72"], 1, 1),
+    ("48%", ["48"], 1, 1),
+    ("seven", ["7"], 0, 0),
+    ("12 May 1913", ["May 12, 1913"], 0, 1),
+    ("1913", ["12 May 1913"], 0, 2 * 1 / (1 + 3)),
+    ("2010-2011", ["2010 2011"], 0, 0),
+    # yes and no
+    ("Yes", ["yes"], 1, 1),
+    ("no.", ["No"], 1, 1),
+    ("yes", ["no"], 0, 0),
+    ("no, they are not", ["no"], 0, 0),
+    ("Norway", ["no"], 0, 0),
+    ("the yes", ["yes"], 1, 1),
+    # Unicode is kept: accents and other scripts count
+    ("Fran\u00e7ois", ["Francois"], 0, 0),
+    ("\u00c9LAN", ["\u00e9lan"], 1, 1),
+    ("Skole\u2013huset", ["Skole-huset"], 0, 0),  # an en dash stays, a hyphen goes
+    ("\u6771\u4eac", ["\u6771\u4eac"], 1, 1),
+    ("M\u00fcnchen, Bayern", ["M\u00fcnchen"], 0, 2 * 1 / (2 + 1)),
+    # aliases: the best one counts, for EM and for F1
+    ("USSR", ["Soviet Union", "USSR", "U.S.S.R."], 1, 1),
+    ("Mets", ["Pittsburgh Pirates", "New York Mets", "Mets"], 1, 1),
+    ("New York Mets baseball", ["Pittsburgh Pirates", "New York Mets", "Mets"], 0, 2 * 3 / (4 + 3)),
+    ("Pirates", ["Pittsburgh Pirates", "Orioles"], 0, 2 * 1 / (1 + 2)),
+    ("Caspian", ["in the north-east of the country south of the Caspian Sea", "Caspian Sea"], 0, 2 * 1 / (1 + 2)),
+    # words in common count as often as both have them
+    ("Walla Walla", ["Walla Walla, Washington"], 0, 2 * 2 / (2 + 3)),
+    ("Walla", ["Walla Walla"], 0, 2 * 1 / (1 + 2)),
+    ("Charles the Great of the Franks", ["Charles, Great of Franks"], 1, 1),
+    ("Duke of York Duke", ["Duke"], 0, 2 * 1 / (4 + 1)),
+]
+
+
+def test_there_are_many_official_pairs() -> None:
+    assert len(OFFICIAL_PAIRS) >= 40
+
+
+@pytest.mark.parametrize(("prediction", "answers", "em", "f1_score"), OFFICIAL_PAIRS)
+def test_official_pairs(prediction: str, answers: list[str], em: float, f1_score: float) -> None:
+    assert exact_match(prediction, answers) == em
+    assert f1(prediction, answers) == pytest.approx(f1_score)
+    best = [official_scores(prediction, answer) for answer in answers]
+    assert (max(em for em, _ in best), max(score for _, score in best)) == (em, pytest.approx(f1_score))
+
+
 @pytest.mark.parametrize(
     "hostile",
     [
