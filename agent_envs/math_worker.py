@@ -65,7 +65,8 @@ def _compare(gold: str, answer: str) -> bool:
 
     def read(text: str) -> list[object]:
         boxed = f"\\boxed{{{text}}}"
-        return parse(boxed, config, fallback_mode="no_fallback", extraction_mode="first_match", parsing_timeout=None)
+        found = parse(boxed, config, fallback_mode="no_fallback", extraction_mode="first_match", parsing_timeout=None)
+        return list(found)
 
     config = [LatexExtractionConfig(boxed_match_priority=0)]
     return bool(verify(read(gold), read(answer), float_rounding=FLOAT_PLACES, timeout_seconds=None))

@@ -142,9 +142,9 @@ def _value(found: re.Match[str]) -> Fraction | None:
     top, bottom = _fraction(found["top"]), _fraction(found["bottom"] or "1")
     if top is None or not bottom:
         return None
-    value = int(found["whole"] or 0) + top / bottom
+    value = (int(found["whole"] or 0) + top / bottom) * _SCALES.get((found["scale"] or "").lower(), 1)
     negative = found["sign"].count("-") + len(re.findall("minus|negative", found["sign"].lower()))
-    return (-1) ** negative * value * _SCALES.get((found["scale"] or "").lower(), 1)
+    return -value if negative % 2 else value
 
 
 def _fraction(text: str) -> Fraction | None:

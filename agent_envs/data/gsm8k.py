@@ -55,6 +55,6 @@ def parse_gsm8k(row: Row, index: int, source: str) -> MathProblem:
     return MathProblem(f"{source}/{index}", row.text("question").strip(), gold.strip(), solution.strip())
 
 
-def annotations(solution: str) -> tuple[tuple[str, str], ...]:
+def worked_steps(solution: str) -> tuple[tuple[str, str], ...]:
     """The worked steps of a rationale in order: what was calculated, and the value written behind it."""
     return tuple((expression.strip(), value.strip()) for expression, value in _ANNOTATION.findall(solution))

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
-from agent_envs.data.gsm8k import annotations, read_gsm8k, read_gsm8k_hub
+from agent_envs.data.gsm8k import read_gsm8k, read_gsm8k_hub, worked_steps
 from agent_envs.data.math_problems import MathProblem
 from agent_envs.data.mini_gsm8k import mini_gsm8k, mini_gsm8k_parts
 from agent_envs.errors import ConfigError
@@ -149,7 +149,7 @@ _OPENERS: dict[str, Callable[[Gsm8kOptions], Callable[[], Toolbox]]] = {
 
 def _work(tool_names: tuple[str, ...], item: MathProblem) -> list[OracleTurn]:
     """The rationale's annotated steps, by the calculator one at a time or by Python in one go."""
-    expressions = [expression for expression, _ in annotations(item.solution)]
+    expressions = [expression for expression, _ in worked_steps(item.solution)]
     if CALCULATOR in tool_names:
         return [OracleTurn(calls=(ToolCall(CALCULATOR, {"expression": expression}),)) for expression in expressions]
     if PYTHON in tool_names and expressions:

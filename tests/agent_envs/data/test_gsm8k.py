@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_envs.data.gsm8k import annotations, read_gsm8k, read_gsm8k_hub
+from agent_envs.data.gsm8k import read_gsm8k, read_gsm8k_hub, worked_steps
 from agent_envs.data.math_problems import MathProblem
 from agent_envs.errors import DataError, MissingExtraError
 from agent_envs.numbers import find_number
@@ -34,7 +34,7 @@ def test_a_row_gives_the_question_the_rationale_and_the_gold_number(tmp_path: Pa
         "She sells 48/2 = <<48/2=24>>24 clips.\nThere are 48-24 = <<48-24=24>>24 left.",
     )
     assert problem.answers == ("24",)
-    assert annotations(problem.solution) == (("48/2", "24"), ("48-24", "24"))
+    assert worked_steps(problem.solution) == (("48/2", "24"), ("48-24", "24"))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_data_set_of_the_hub_gives_the_same_problems(tmp_path: Path, monkeypat
 def test_real_samples_and_their_annotations(real_samples: Path, name: str) -> None:
     problems = read_gsm8k(real_samples / f"{name}.jsonl")
     assert len(problems) == 400
-    steps = [step for problem in problems for step in annotations(problem.solution)]
+    steps = [step for problem in problems for step in worked_steps(problem.solution)]
     assert len(steps) > 1200
     for expression, value in steps:
         written = find_number(value)

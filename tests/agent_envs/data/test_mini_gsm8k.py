@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import pytest
 
-from agent_envs.data.gsm8k import annotations
+from agent_envs.data.gsm8k import worked_steps
 from agent_envs.data.mini_gsm8k import mini_gsm8k, mini_gsm8k_parts, mini_gsm8k_rows
 from agent_envs.data.names import Dice, Namer
 from agent_envs.data.story import Story, UnfitStoryError, numbers_of
@@ -65,7 +65,7 @@ def test_some_stories_are_told_in_validation_or_test_only() -> None:
 @pytest.mark.parametrize("part", mini_gsm8k_parts())
 def test_the_work_leads_to_the_answer_through_sensible_amounts(part: str) -> None:
     for row, problem in zip(mini_gsm8k_rows(part), mini_gsm8k(part), strict=True):
-        steps = annotations(problem.solution)
+        steps = worked_steps(problem.solution)
         assert 2 <= len(steps) <= 5
         for expression, value in steps:
             assert evaluate(expression) == Fraction(value) > 0
@@ -83,7 +83,7 @@ def test_the_question_neither_holds_the_answer_nor_lacks_a_number_of_the_work(pa
         asked = {Fraction(number) for number in numbers_of(problem.question)}
         assert Fraction(problem.answer) not in asked
         known = asked | common
-        for expression, value in annotations(problem.solution):
+        for expression, value in worked_steps(problem.solution):
             assert {Fraction(number) for number in numbers_of(expression)} <= known, problem
             known.add(Fraction(value))
 
@@ -91,7 +91,7 @@ def test_the_question_neither_holds_the_answer_nor_lacks_a_number_of_the_work(pa
 def test_many_questions_hold_a_number_that_no_step_needs() -> None:
     def distracts(index: int) -> bool:
         problem = mini_gsm8k("train")[index]
-        used = {number for expression, _ in annotations(problem.solution) for number in numbers_of(expression)}
+        used = {number for expression, _ in worked_steps(problem.solution) for number in numbers_of(expression)}
         return not set(numbers_of(problem.question)) <= used
 
     assert sum(distracts(index) for index in range(1600)) > 800
