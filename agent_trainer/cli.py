@@ -13,6 +13,7 @@ from agent_trainer.commands.check import check
 from agent_trainer.commands.demo import demo
 from agent_trainer.commands.envs import envs
 from agent_trainer.commands.eval import evaluate_model
+from agent_trainer.commands.index import index
 from agent_trainer.commands.play import play
 from agent_trainer.commands.train import train
 
@@ -30,6 +31,7 @@ app.command("check")(check)
 app.command("play")(play)
 app.command("train")(train)
 app.command("eval")(evaluate_model)
+app.add_typer(index, name="index")
 
 
 def main() -> None:
