@@ -293,8 +293,9 @@ class TurnEnv(AgentEnv[str, "str | Sequence[int]"]):
         if not self.action_space.contains(action):
             raise InvalidActionError("an action is a turn's text, or a non-empty sequence of token ids >= 0")
         if not isinstance(action, str):
-            length = self.core.turn_length(action)
-            if length < min(len(action), self.core.max_new_tokens):
+            within = action[: self.core.max_new_tokens]
+            length = self.core.turn_length(within)
+            if length < len(within):
                 raise InvalidActionError(f"the turn ends at id {length - 1} of the action, but {len(action)} ids came")
 
     def begin_step(
@@ -305,8 +306,9 @@ class TurnEnv(AgentEnv[str, "str | Sequence[int]"]):
             self.core.close_turn()  # raises: the episode is over
         self.check_action(action)
         ids = self.core.encode_turn(action) if isinstance(action, str) else [int(token_id) for token_id in action]
-        length = self.core.turn_length(ids)
-        if length < min(len(ids), self.core.max_new_tokens):
+        within = ids[: self.core.max_new_tokens]  # what lies beyond the budget would only cost time
+        length = self.core.turn_length(within)
+        if length < len(within):
             self.core.note(EventKind.TEXT_DROPPED, f"{len(ids) - length} tokens after the end of the turn")
         self.core.write(ids, logprobs)
         if self.core.pending is None and not self.core.done:
