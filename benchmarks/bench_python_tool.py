@@ -29,6 +29,11 @@ def plain() -> None:
     subprocess.run([str(interpreter()), "-c", CODE], capture_output=True, check=True)
 
 
+def bare() -> None:
+    """The same without the import of ``site``, which no sandbox pays for either."""
+    subprocess.run([str(interpreter()), "-I", "-S", "-c", CODE], capture_output=True, check=True)
+
+
 def fresh() -> None:
     """One stateless call: a sandbox from start to end."""
     assert run_python(CODE).stdout == "42\n"
@@ -64,6 +69,7 @@ def measure(rounds: int) -> list[dict[str, Any]]:
     parent.run("x")
     kinds: dict[str, Callable[[], object]] = {
         "plain subprocess.run": plain,
+        "plain subprocess.run, -I -S": bare,
         "fresh sandbox": fresh,
         "session, start to end": first_cell,
         "session, fork and next cell": lambda: forked_cell(parent),

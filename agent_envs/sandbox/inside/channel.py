@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import struct
 
 _NUMBER = struct.Struct("!I")
 HEADER = _NUMBER.size
+_CHUNK = 1 << 20
 
 
 def pack(texts: list[str]) -> bytes:
@@ -17,6 +19,19 @@ def pack(texts: list[str]) -> bytes:
 def frame(body: bytes) -> bytes:
     """The body with its length before it."""
     return _NUMBER.pack(len(body)) + body
+
+
+def send(link: int, texts: list[str]) -> None:
+    """Sends a message over a blocking socket."""
+    message = pack(texts)
+    while message:
+        message = message[os.write(link, message) :]
+
+
+def receive(link: int) -> bytes | None:
+    """Waits for the body of the next message; None where there will be none."""
+    header = _exactly(link, HEADER)
+    return None if header is None else _exactly(link, body_length(header))
 
 
 def body_length(header: bytes) -> int:
@@ -40,3 +55,13 @@ def unpack(body: bytes) -> list[str]:
             raise ValueError("a message ends within a text")
         texts.append(body[start:position].decode("utf-8", "replace"))
     return texts
+
+
+def _exactly(link: int, count: int) -> bytes | None:
+    data = bytearray()
+    while len(data) < count:
+        more = os.read(link, min(count - len(data), _CHUNK))
+        if not more:
+            return None
+        data += more
+    return bytes(data)

@@ -8,9 +8,12 @@ user namespace first, which gives those rights within it.
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from . import kernel
+
+TYPE_CHECKING = False  # as typing's, whose import would cost each run some milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000

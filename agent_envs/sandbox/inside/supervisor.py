@@ -9,28 +9,33 @@ import marshal
 import os
 import resource
 import select
-import signal
-import socket
 import sys
-from typing import Any
 
 from . import channel, worker
 
+TYPE_CHECKING = False  # as typing's, whose import would cost each run some milliseconds
+if TYPE_CHECKING:
+    from typing import Any
+
 START_FAILED = 97
 SIGNALLED = 128  # plus the signal's number
+SIGKILL = 9
+WITHOUT_PIDFD_MS = 50  # how often to look for the end of a process where the system can't tell of it
 
 
 def main() -> None:
     """Reads the settings from the socket whose number is the first argument, and runs until the end."""
-    link = socket.socket(fileno=int(sys.argv[1]))
-    header = _receive(link, channel.HEADER)
-    config = marshal.loads(_receive(link, channel.body_length(header)))
+    link = int(sys.argv[1])
+    sent = channel.receive(link)
+    if sent is None:
+        os._exit(0)
+    config = marshal.loads(sent)
     del sys.path[0]  # the folder of this package
     try:
         _confine(config)
         main_process = os.fork()
     except OSError as error:
-        link.sendall(channel.pack(["failed", str(error)]))
+        channel.send(link, ["failed", str(error)])
         os._exit(START_FAILED)
     if main_process == 0:
         if config["namespaces"]:
@@ -38,16 +43,6 @@ def main() -> None:
         else:
             worker.serve(link, config)
     os._exit(_watch(link, main_process, config))
-
-
-def _receive(link: socket.socket, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        more = link.recv(count - len(data))
-        if not more:
-            os._exit(0)
-        data += more
-    return data
 
 
 def _confine(config: dict[str, Any]) -> None:
@@ -79,45 +74,40 @@ def _prefer_in_out_of_memory() -> None:
         return  # no more than a preference
 
 
-def _be_init(link: socket.socket, config: dict[str, Any]) -> None:
+def _be_init(link: int, config: dict[str, Any]) -> None:
     """Process 1 of the namespace: when it ends, the kernel kills all others. Ends with the main process."""
     from . import kernel
 
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, SIGKILL)
     os.setsid()  # else a signal to the code's process group would reach the supervisor, outside
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # process 1 is deaf to signals without a handler
     main_process = os.fork()
     if main_process == 0:
         worker.serve(link, config)
-    link.close()
+    os.close(link)
     while True:
         ended, status = os.wait()
         if ended == main_process:
             os._exit(_exit_code(status))
 
 
-def _watch(link: socket.socket, main_process: int, config: dict[str, Any]) -> int:
+def _watch(link: int, main_process: int, config: dict[str, Any]) -> int:
     """Waits for the end of the main process or of the other half, and leaves nothing alive; gives the exit code."""
-    wake, alarm = os.pipe()
-    os.set_blocking(alarm, False)
-    signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
     poll = select.poll()
     poll.register(link, 0)  # only its closing
-    poll.register(wake, select.POLLIN)
-    code: int | None = None
-    while code is None:
-        ended, status = os.waitpid(main_process, os.WNOHANG)
-        if ended:
-            code = _exit_code(status)
-        elif any(fd == link.fileno() for fd, _ in poll.poll()):
-            os.kill(main_process, signal.SIGKILL)
-            code = _exit_code(os.waitpid(main_process, 0)[1])
+    patience_ms = WITHOUT_PIDFD_MS
+    if hasattr(os, "pidfd_open"):
+        poll.register(os.pidfd_open(main_process), select.POLLIN)
+        patience_ms = -1
+    ended, status = 0, 0
+    while not ended:
+        if any(fd == link for fd, _ in poll.poll(patience_ms)):
+            os.kill(main_process, SIGKILL)
+            ended, status = os.waitpid(main_process, 0)
         else:
-            os.read(wake, 4096)
+            ended, status = os.waitpid(main_process, os.WNOHANG)
     if not config["namespaces"]:
         _kill_descendants()
-    return code
+    return _exit_code(status)
 
 
 def _kill_descendants() -> None:
@@ -127,7 +117,7 @@ def _kill_descendants() -> None:
             with open(f"/proc/self/task/{os.getpid()}/children") as file:
                 children = [int(word) for word in file.read().split()]
             for child in children:
-                os.kill(child, signal.SIGKILL)
+                os.kill(child, SIGKILL)
             os.wait()
     except (OSError, ValueError):
         return  # no child is left, or there is no /proc

@@ -4,44 +4,43 @@ from __future__ import annotations
 
 import _random
 import builtins
-import contextlib
 import os
 import resource
-import signal
-import socket
 import sys
-from io import TextIOWrapper
-from types import CodeType
-from typing import Any, cast
 
 from . import channel
 
+TYPE_CHECKING = False  # as typing's, whose import would cost each run some milliseconds
+if TYPE_CHECKING:
+    from types import CodeType
+    from typing import Any
+
 ONLY_AST = 0x400  # ast.PyCF_ONLY_AST, without the cost of importing ast
-MIB = 1024 * 1024
+SIGKILL = 9
 
 
-def serve(link: socket.socket, config: dict[str, Any]) -> None:
+def serve(link: int, config: dict[str, Any]) -> None:
     """Runs cells until the socket closes. Never returns."""
     me = os.getpid()
     _limit(config)
     _prepare(config)
     variables: dict[str, Any] = {"__name__": "__main__", "__builtins__": builtins}
     cells = 0
-    link.sendall(channel.pack(["ready"]))
+    channel.send(link, ["ready"])
     while True:
-        message = _read(link)
+        message = channel.receive(link)
         if message is None:
             os._exit(0)
         cells += 1
         _renew_cpu(config["cpu_s"])
-        record = _run(message[0], f"<cell {cells}>", variables)
+        record = _run(channel.unpack(message)[0], f"<cell {cells}>", variables)
         _flush()
         if os.getpid() != me:  # a child that the code forked must not go on as the worker
             os._exit(0)
         if config["namespaces"]:
             _kill_children()
         chars = config["output_chars"]
-        link.sendall(channel.pack([_cut(text, chars) for text in record]))
+        channel.send(link, [_cut(text, chars) for text in record])
 
 
 def _limit(config: dict[str, Any]) -> None:
@@ -67,8 +66,9 @@ def _prepare(config: dict[str, Any]) -> None:
     sys.argv = [""]
     sys.path[:] = ["", *sys.path, *config["sys_path"]]
     sys.set_int_max_str_digits(0)
-    for stream in (sys.stdout, sys.stderr):  # by lines, so that what was printed before a time-out is not lost
-        cast("TextIOWrapper", stream).reconfigure(errors="backslashreplace", line_buffering=True)
+    streams: tuple[Any, Any] = (sys.stdout, sys.stderr)
+    for stream in streams:  # by lines, so that what was printed before a time-out is not lost
+        stream.reconfigure(errors="backslashreplace", line_buffering=True)
     vars(builtins).update(exit=sys.exit, quit=sys.exit)  # which site would add
     vars(_random)["Random"] = _repeatable(_random.Random)
 
@@ -88,26 +88,12 @@ def _repeatable(kind: type) -> type:
     return Random
 
 
-def _read(link: socket.socket) -> list[str] | None:
-    header = _exactly(link, channel.HEADER)
-    body = None if header is None else _exactly(link, channel.body_length(header))
-    return None if body is None else channel.unpack(body)
-
-
-def _exactly(link: socket.socket, count: int) -> bytes | None:
-    data = bytearray()
-    while len(data) < count:
-        more = link.recv(min(count - len(data), MIB))
-        if not more:
-            return None
-        data += more
-    return bytes(data)
-
-
 def _kill_children() -> None:
     """Kills every process of the namespace but this one and process 1: no child outlives its cell."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(-1, signal.SIGKILL)
+    try:
+        os.kill(-1, SIGKILL)
+    except ProcessLookupError:  # there is none
+        return
 
 
 def _run(source: str, name: str, variables: dict[str, Any]) -> list[str]:

@@ -94,8 +94,7 @@ def test_what_was_printed_before_the_time_ran_out_is_kept() -> None:
 
 @needs_isolation
 def test_processor_time_is_limited_too() -> None:
-    spin = "import os\nfor _ in range(3): os.fork()\nwhile True: pass"
-    execution = run_python(spin, Limits(timeout_s=20, cpu_s=1, processes=12))
+    execution = run_python("while True: pass", Limits(timeout_s=30, cpu_s=1))
     assert execution.status == "timeout"
     assert "processor time" in execution.error
 

@@ -1,6 +1,6 @@
 """Run as a program: forbids itself new namespaces, as a container does, and says what the sandbox makes of that.
 
-``python without_namespaces.py CODE`` prints a JSON object.
+``python without_namespaces.py CODE ...`` prints a JSON object with, among others, the run of each code.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def main() -> None:
             attempt()
         except ConfigError as error:
             refusals.append(str(error))
+    limits = Limits(timeout_s=1.0, memory_mb=128, file_mb=8)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        limits = Limits(timeout_s=1.0, memory_mb=128, file_mb=8)
-        runs = [run_python(sys.argv[1], limits, "best-effort") for _ in range(2)]
+        runs = {code: dataclasses.asdict(run_python(code, limits, "best-effort")) for code in sys.argv[1:]}
     messages = [str(warning.message) for warning in caught]
-    print(json.dumps({"refusals": refusals, "warnings": messages, "run": dataclasses.asdict(runs[-1])}))
+    print(json.dumps({"refusals": refusals, "warnings": messages, "runs": runs}))
 
 
 if __name__ == "__main__":
