@@ -93,6 +93,18 @@ def test_the_oracle_works_out_real_samples(real_samples: Path, name: str) -> Non
     assert sum(episode.metrics["tool_calls"] for episode in episodes) > 250
 
 
+@pytest.mark.slow
+def test_the_oracle_works_everything_out(real_samples: Path) -> None:
+    sets: list[dict[str, Any]] = [{"split": part} for part in ("train", "validation", "test")]
+    sets += [{"dataset": str(real_samples / name)} for name in ("gsm8k_train.jsonl", "gsm8k_test.jsonl")]
+    scores = []
+    for options in sets:
+        env = make(ID, **options)
+        episodes = [play_oracle(env, task_id) for task_id in env.task.task_ids()]
+        scores += [(episode.total_reward, episode.metrics["em"]) for episode in episodes]
+    assert (len(scores), set(scores)) == (3600, {(1.0, 1.0)})
+
+
 @needs_isolation
 @pytest.mark.parametrize(
     "options", [{"tools": "python"}, {"tools": "python", "session": True, "tool_format": "retool"}]
