@@ -17,6 +17,7 @@ from agent_envs.tokenizers import Tokenizer, ToolSchema
 from agent_envs.types import Message, Role
 
 CUT_MARK = " [...]"
+_MAX_FRAMES = 256  # kept at a time: names of tools are the policy's words, so there is no end of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,9 @@ class ChatRenderer:
         self._template_knows_tools = _knows_tools(tokenizer, self._tools, tool_format.template_marks)
         self._ends_turn = self._find_end_of_turn()
         self.turn_opening = tool_format.opening(tokenizer.render(_slots(("user",)), (), True))
-        self.end_of_turn_ids = tokenizer.eos_ids | frozenset(self._ends_turn)
-        self.end_of_turn_id = next(iter(self._ends_turn or tokenizer.eos_ids))
+        ends = _control_ids(tokenizer, tool_format.end_tokens) or self._ends_turn
+        self.end_of_turn_ids = tokenizer.eos_ids | frozenset(ends)
+        self.end_of_turn_id = next(iter(ends or tokenizer.eos_ids))
 
     @property
     def template_knows_tools(self) -> bool:
@@ -116,6 +118,8 @@ class ChatRenderer:
         speakers = tuple((message.role, message.name) for message in messages)
         key = (speakers, last_sampled in self._ends_turn, goes_on)
         if key not in self._frames:
+            if len(self._frames) >= _MAX_FRAMES:
+                self._frames.clear()
             glue = self._format.continuation(messages) if goes_on else None
             if glue is None:
                 self._frames[key] = self._make_frame(tuple(role for role, _ in speakers), key[1])
@@ -216,6 +220,12 @@ def _split(text: str, count: int, name: str) -> list[str]:
             )
         pieces.append(before)
     return [*pieces, text]
+
+
+def _control_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[int, ...]:
+    """The control tokens that these texts are, for a tokenizer that has them."""
+    encoded = [tokenizer.encode(text) for text in texts]
+    return tuple(ids[0] for ids in encoded if len(ids) == 1 and tokenizer.is_control(ids[0]))
 
 
 def _accepts(tokenizer: Tokenizer, roles: Sequence[Role], tools: Sequence[ToolSchema]) -> bool:

@@ -106,7 +106,8 @@ class EpisodeKit:
         text = self.tokenizer.decode(ids[:-1].tolist()) if ended_by_id else whole
         parsed = self.format.parse(self.renderer.turn_opening + text)
         calls = tuple(self.executor.check(call) for call in parsed.calls)
-        goes_on = whole.endswith(self.format.closing_tags)
+        # The token that completed a closing tag may hold more than its end.
+        goes_on = whole.endswith(self.format.closing_tags) or (not ended_by_id and self.turn_ends.ends(ids))
         return EndedTurn(index, ids, goes_on), text, calls, parsed
 
 

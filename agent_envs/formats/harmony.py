@@ -30,7 +30,7 @@ from agent_envs.formats.tags import blocks, read_answer, without_thoughts
 from agent_envs.types import Message, ToolCall
 
 _MARKS = ("<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>")
-_CLOSING = ("<|call|>", "<|return|>")
+_CLOSING = ("<|return|>", "<|call|>")
 _FIRST_CLOSING = re.compile(r"<\|(?:call|return)\|>")
 _ASSISTANT = re.compile(r"\s*assistant\b")
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w*)")

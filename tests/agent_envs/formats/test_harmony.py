@@ -6,10 +6,13 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from agent_envs.budgets import Budgets
+from agent_envs.episode import EpisodeCore
 from agent_envs.formats import FORMATS, ParsedTurn
 from agent_envs.tokenizers import HuggingFaceTokenizer
 from agent_envs.turn_ends import TurnEnds
-from agent_envs.types import EventKind, Message, ToolCall
+from agent_envs.types import EventKind, Message, StopReason, ToolCall
+from tests.agent_envs.small_task import SmallTask
 
 HARMONY = FORMATS.get("harmony")
 THOUGHT = "<|channel|>analysis<|message|>Look it up.<|end|><|start|>assistant"
@@ -187,16 +190,50 @@ def test_a_schema_that_refers_to_itself_ends() -> None:
     assert "any" in HARMONY.describe_tools([{"name": "walk", "parameters": parameters}])
 
 
-def test_control_tokens_end_the_turn_as_their_text_does() -> None:
-    backend = Tokenizer(models.BPE({chr(i): n for n, i in enumerate(range(32, 127))}, []))
+def gpt_oss_tokenizer() -> HuggingFaceTokenizer:
+    """Characters and harmony's control tokens, with a chat template after that of gpt-oss."""
+    backend = Tokenizer(models.BPE({chr(i): n for n, i in enumerate([10, *range(32, 127)])}, []))
     backend.pre_tokenizer, backend.decoder = pre_tokenizers.Split("", "isolated"), decoders.Fuse()
     backend.add_special_tokens(list(HARMONY.tags))
     fast = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|return|>")
-    fast.chat_template = "{{ messages[0].content }}"
-    tokenizer = HuggingFaceTokenizer("small-harmony", fast)
-    assert all(len(tokenizer.encode(mark)) == 1 for mark in HARMONY.end_tokens)
+    fast.chat_template = (
+        "{% for message in messages %}"
+        "{% if message.role == 'tool' %}{{ raise_exception('a result without a call') }}{% endif %}"
+        "<|start|>{{ 'developer' if message.role == 'system' else message.role }}"
+        "{% if message.role == 'assistant' %}<|channel|>final{% endif %}<|message|>{{ message.content }}<|end|>"
+        "{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}"
+    )
+    return HuggingFaceTokenizer("small-harmony", fast)
+
+
+def test_control_tokens_end_the_turn_as_their_text_does() -> None:
+    tokenizer = gpt_oss_tokenizer()
     ends = TurnEnds(tokenizer, tokenizer.eos_ids, HARMONY.closing_tags, HARMONY.closes_turn)
     for text in (call_text("<|channel|>commentary to=functions.search"), f"{THOUGHT}{FINAL}Paris<|return|>"):
         ids = tokenizer.encode(text)
         assert tokenizer.decode(ids) == text
         assert [ends.ends(ids[: count + 1]) for count in range(len(ids))] == [False] * (len(ids) - 1) + [True]
+
+
+def test_an_episode_with_gpt_oss_own_tokens_goes_on_through_thoughts_calls_and_bad_endings() -> None:
+    tokenizer = gpt_oss_tokenizer()
+    core = EpisodeCore("AgentR1/Small-v0", SmallTask(system_prompt="Be brief."), tokenizer, HARMONY, Budgets())
+    core.reset(1)
+    assert tokenizer.decode(core.context.tolist()).endswith("<|end|><|start|>assistant")
+    turns = [
+        f'{THOUGHT}<|channel|>commentary to=functions.lookup <|constrain|>json<|message|>{{"number": 1}}<|call|>',
+        "<|channel|>analysis<|message|>Done.<|return|>",
+        f"{THOUGHT}{FINAL}beta<|return|>",
+    ]
+    for text in turns:
+        assert core.encode_turn(text) == tokenizer.encode(text)
+        result = core.feed(tokenizer.encode(text))
+        assert (result.consumed, result.turn_ended) == (len(tokenizer.encode(text)), True)
+    assert core.reason is StopReason.ANSWERED and core.turns[-1].answer == "beta"
+    record = core.snapshot()
+    replies = [tokenizer.decode(record.tokens[turn.stop : turn.feedback_stop].tolist()) for turn in core.turns]
+    assert replies == [
+        "<|start|>functions.lookup to=assistant<|channel|>commentary<|message|>beta<|end|><|start|>assistant",
+        "<|start|>user<|message|>Call or answer.<|end|><|start|>assistant",
+        "",
+    ]

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from tokenizers import Tokenizer, decoders, models
+from transformers import PreTrainedTokenizerFast
 
+from agent_envs.budgets import Budgets
+from agent_envs.episode import EpisodeCore
 from agent_envs.formats import FORMATS, ParsedTurn
+from agent_envs.tokenizers import HuggingFaceTokenizer
 from agent_envs.tools import tool
 from agent_envs.types import EventKind, Message, ToolCall
+from tests.agent_envs import small_tokenizers as small
+from tests.agent_envs.small_task import SmallTask
 
 SEARCH = FORMATS.get("search-r1")
 
@@ -81,3 +88,21 @@ def test_a_search_that_needs_more_than_a_query_is_refused() -> None:
 def test_the_description_says_how_and_what() -> None:
     text = SEARCH.describe_tools([tool(search).schema])
     assert "<search>what to look for</search>" in text and text.endswith("Finds passages.")
+
+
+def test_a_search_whose_last_token_holds_more_than_its_end_goes_on_too() -> None:
+    backend = Tokenizer(models.BPE({chr(i): n for n, i in enumerate(range(9, 127))} | {">.": 200}, [(">", ".")]))
+    backend.decoder = decoders.Fuse()
+    backend.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    fast = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|im_end|>")
+    fast.chat_template = small.PLAIN
+    tokenizer = HuggingFaceTokenizer("small-merged", fast)
+    task = SmallTask(tools=(tool(search),))
+    core = EpisodeCore("AgentR1/Small-v0", task, tokenizer, SEARCH, Budgets(), ask_final_answer=False)
+    core.reset(0)
+    ids = tokenizer.encode("<search>x</search>.")
+    assert tokenizer.token_text(ids[-1]) == ">."
+    core.feed(ids)
+    turn = core.turns[0]
+    reply = tokenizer.decode(core.snapshot().tokens[turn.stop : turn.feedback_stop].tolist())
+    assert reply == "\n\n<information>xxx</information>\n\n"
