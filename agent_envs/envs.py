@@ -69,6 +69,17 @@ class AgentEnv(gym.Env[ObsT, ActT], abc.ABC, Generic[ObsT, ActT]):
         """The task with its items."""
         return self.core.task
 
+    @property
+    def may_block(self) -> bool:
+        """True where the task's own code (a judge, say) may wait for something, so that a step belongs in a thread."""
+        return bool(getattr(self.task, "may_block", False))
+
+    def renewed(self) -> Self:
+        """An environment of the same kind that shares no episode with this one, which may hang or be broken."""
+        twin = copy.copy(self)
+        twin.core = self.core.renewed()
+        return twin
+
     @abc.abstractmethod
     def check_action(self, action: ActT) -> None:
         """Refuses an action that ``step`` would refuse. Changes nothing.

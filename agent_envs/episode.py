@@ -259,6 +259,12 @@ class EpisodeCore(EpisodeView[ItemT]):
         twin._take_state(self)
         return twin
 
+    def renewed(self) -> EpisodeCore[ItemT]:
+        """A core of the same parts in which no episode has begun."""
+        return EpisodeCore(
+            self.env_id, self.task, self.tokenizer, self.format, self.budgets, self.ask_final_answer, self.context_rule
+        )
+
     def restore(self, saved: EpisodeCore[ItemT]) -> None:
         """Goes back to where a fork was taken; the fork stays as it is, to be restored again.
 

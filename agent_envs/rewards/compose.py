@@ -29,6 +29,7 @@ class BoundPart(Generic[ItemT]):
     name: str
     when: When
     value: PartValue[ItemT]
+    may_block: bool = False
 
     def read(self, outcome: Outcome[ItemT]) -> float:
         """The part's value for the episode so far.
@@ -82,6 +83,11 @@ class Reward(Generic[ItemT]):
     """A reward, made by ``RewardCatalogue.get``. Immutable, shared between episodes."""
 
     terms: tuple[BoundTerm[ItemT], ...]
+
+    @property
+    def may_block(self) -> bool:
+        """True where a part, such as a judge, may wait for somebody."""
+        return any(part.may_block for term in self.terms for part in term.parts)
 
     def turn(self, outcome: Outcome[ItemT]) -> float:
         """What the last turn of the episode so far earns."""
@@ -145,7 +151,7 @@ class RewardCatalogue(Generic[ItemT]):
         part = self._entries.get(factor.name)
         if isinstance(part, str):
             raise ConfigError(f"{factor.name} stands for {part!r} and takes no parameters")
-        return BoundPart(part.name, part.when, part.bind(dict(factor.parameters)))
+        return BoundPart(part.name, part.when, part.bind(dict(factor.parameters)), part.may_block)
 
 
 def _start_of(outcome: Outcome[ItemT]) -> Outcome[ItemT]:

@@ -6,6 +6,7 @@ fails, the episode ends as truncated and counts for nothing: a judge that is dow
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import math
@@ -48,7 +49,7 @@ def judge_part(read: Callable[[ItemT], tuple[str, Sequence[str]]]) -> Part[ItemT
 
         return value
 
-    return end_parts(judge)
+    return dataclasses.replace(end_parts(judge), may_block=True)
 
 
 @functools.lru_cache(maxsize=16)

@@ -32,12 +32,14 @@ class Part(Generic[ItemT]):
         summary: what it measures, its unit and range: the first paragraph of the docstring.
         when: paid per "turn" or at the "end".
         make: takes the parameters by keyword (annotated int, float or str) and gives the function that reads the value.
+        may_block: reading it may wait for somebody.
     """
 
     name: str
     summary: str
     when: When
     make: Callable[..., PartValue[ItemT]]
+    may_block: bool = False
 
     def bind(self, parameters: dict[str, Parameter]) -> PartValue[ItemT]:
         """The function that reads the value, with these parameters.

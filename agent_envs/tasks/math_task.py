@@ -107,6 +107,7 @@ class MathTask:
         self._rules = rules
         self._ids = tuple(self._index)
         self.system_prompt = rules.system_prompt
+        self.may_block = rules.reward.may_block
 
     def __len__(self) -> int:
         return len(self._problems)

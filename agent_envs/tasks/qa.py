@@ -39,6 +39,7 @@ class QaTask:
         if len(self._index) != len(self._ids):
             raise DataError(f"{len(self._ids) - len(self._index)} questions share an id with another")
         self._reward = reward
+        self.may_block = reward.may_block
         self.system_prompt = system_prompt
         self.tools = (tool,)
 

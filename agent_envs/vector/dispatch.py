@@ -10,6 +10,7 @@ import queue
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from agent_envs.tools.base import Tool
 from agent_envs.tools.executor import ToolExecutor, results_of
@@ -34,18 +35,37 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """The results of a request, one per call; None where the episode's own deadline passed first."""
+class Errand:
+    """Any work for one episode that may take its time, such as a reset; ``work`` catches what it can."""
 
     key: int
-    results: tuple[ToolResult, ...] | None
+    work: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What came of a request or an errand.
+
+    Attributes:
+        key: of the episode.
+        expired: the episode's own deadline passed first.
+        results: of a request, one per call.
+        value: of an errand.
+        error: that an errand let through.
+    """
+
+    key: int
+    expired: bool = False
+    results: tuple[ToolResult, ...] = ()
+    value: Any = None
+    error: BaseException | None = None
 
 
 @dataclass(slots=True, eq=False)
 class _Flight:
     """A request under way."""
 
-    request: Request
+    request: Request | Errand
     deadline: float  # of the episode's turn
     work: _Work | None = None
 
@@ -60,7 +80,7 @@ class _Work:
     flights: list[_Flight]
     expires: float
     job: Job | None = None
-    results: tuple[ToolResult, ...] = ()
+    done: Done | None = None
     piece: Piece | None = None
     shares: list[Job] = field(default_factory=list)
 
@@ -90,26 +110,25 @@ class ToolDispatcher:
         """Threads that take work; those lost to hanging tools don't count."""
         return self._pool.num_threads
 
-    def submit(self, requests: Sequence[Request]) -> None:
+    def submit(self, requests: Sequence[Request | Errand]) -> None:
         """Starts requests; the batch calls of one tool go to it together.
 
         Raises:
             ValueError: a request of the same key is in flight.
         """
-        now = time.monotonic()
+        deadline = time.monotonic() + self._deadline_s
         batches: dict[Tool, list[tuple[_Flight, Job]]] = {}
         for request in requests:
             if request.key in self._flights:
                 raise ValueError(f"the calls of episode {request.key} are in flight already")
-            flight = self._flights[request.key] = _Flight(request, now + self._deadline_s)
-            phases = request.executor.plan(request.calls)
-            jobs = [job for phase in phases for job in phase]
-            if len(jobs) != 1:
-                self._start_run(flight)
-            elif jobs[0].tool.batch is not None and jobs[0].tool.concurrent:
-                batches.setdefault(jobs[0].tool, []).append((flight, jobs[0]))
+            flight = self._flights[request.key] = _Flight(request, deadline)
+            job = None if isinstance(request, Errand) else _only_job(request)
+            if job is None:
+                self._start_whole(flight)
+            elif job.tool.batch is not None and job.tool.concurrent:
+                batches.setdefault(job.tool, []).append((flight, job))
             else:
-                self._start_jobs([(flight, jobs[0])], self._seconds(jobs[0].tool))
+                self._start_jobs([(flight, job)], self._seconds(job.tool))
         for tool, members in batches.items():
             # A shared batch has half the time, so that its episodes can be tried one by one in the other half.
             self._start_jobs(members, self._seconds(tool) / (1 if len(members) == 1 else 2))
@@ -144,13 +163,19 @@ class ToolDispatcher:
             self.forget(key)
         self._pool.close()
 
-    def _start_run(self, flight: _Flight) -> None:
-        """Several jobs of one episode: its executor knows their order and their deadlines."""
+    def _start_whole(self, flight: _Flight) -> None:
+        """An errand, or several jobs of one episode: its executor knows their order and their deadlines."""
         work = flight.work = _Work([flight], flight.deadline)
         request = flight.request
 
         def run() -> None:
-            work.results = request.executor.run(request.calls)
+            try:
+                if isinstance(request, Errand):
+                    work.done = Done(request.key, value=request.work())
+                else:
+                    work.done = Done(request.key, results=request.executor.run(request.calls))
+            except BaseException as error:  # the caller of ``wait`` decides what to make of it
+                work.done = Done(request.key, error=error)
 
         self._start(work, run)
 
@@ -175,7 +200,9 @@ class ToolDispatcher:
         try:
             work.piece = self._pool.submit(report)
         except RuntimeError as error:  # the system has no thread at all
-            if work.job is not None:
+            if work.job is None:
+                work.done = Done(work.flights[0].request.key, error=error)
+            else:
                 work.job.give_up(f"was not run ({error})")
             self._finished.put(work)
 
@@ -183,13 +210,14 @@ class ToolDispatcher:
         """The results of finished work; a failed batch is started again, one episode at a time."""
         flights = [flight for flight in work.flights if self._is_current(flight, work)]
         if work.job is None:
-            return [self._land(flight, work.results) for flight in flights]
+            assert work.done is not None, "a thread reports when it is done"
+            return [self._land(flight, work.done) for flight in flights]
         if len(work.flights) > 1 and any(result.kind is EventKind.TOOL_FAILURE for result in work.job.results):
             self._split(work, flights)
             return []
         _share_out(work.job, work.shares)
         shares = {id(flight): share for flight, share in zip(work.flights, work.shares, strict=True)}
-        return [self._land(flight, results_of(flight.request.calls, [shares[id(flight)]])) for flight in flights]
+        return [self._land(flight, _results(flight, shares[id(flight)])) for flight in flights]
 
     def _expire(self, now: float) -> list[Done]:
         ready: list[Done] = []
@@ -199,7 +227,7 @@ class ToolDispatcher:
                 continue
             if now >= flight.deadline:
                 self._give_up(flight)
-                ready.append(self._land(flight, None))
+                ready.append(self._land(flight, Done(flight.request.key, expired=True)))
             elif work.job is not None and now >= work.expires:
                 work.job.give_up("did not answer in time")
                 self._give_up(flight)
@@ -224,9 +252,9 @@ class ToolDispatcher:
         if not others or (work.job is not None and time.monotonic() >= work.expires):
             self._pool.give_up(work.piece)
 
-    def _land(self, flight: _Flight, results: tuple[ToolResult, ...] | None) -> Done:
+    def _land(self, flight: _Flight, done: Done) -> Done:
         del self._flights[flight.request.key]
-        return Done(flight.request.key, results)
+        return done
 
     def _is_current(self, flight: _Flight, work: _Work) -> bool:
         return self._flights.get(flight.request.key) is flight and flight.work is work
@@ -234,6 +262,17 @@ class ToolDispatcher:
 
 def _expiry(flight: _Flight) -> float:
     return flight.deadline if flight.work is None or flight.work.job is None else flight.work.expires
+
+
+def _only_job(request: Request) -> Job | None:
+    """The request's one job, or None where it has several."""
+    jobs = [job for phase in request.executor.plan(request.calls) for job in phase]
+    return jobs[0] if len(jobs) == 1 else None
+
+
+def _results(flight: _Flight, share: Job) -> Done:
+    assert isinstance(flight.request, Request), "an errand has no job"
+    return Done(flight.request.key, results=results_of(flight.request.calls, [share]))
 
 
 def _merged(shares: Sequence[Job]) -> Job:

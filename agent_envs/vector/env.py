@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,15 +13,27 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from agent_envs.envs import AgentEnv
 from agent_envs.errors import ConfigError, EpisodeOverError, InvalidActionError
 from agent_envs.types import StopReason
-from agent_envs.vector.dispatch import Done, Request, ToolDispatcher
+from agent_envs.vector.dispatch import Done, Errand, Request, ToolDispatcher
 from agent_envs.vector.spaces import Batcher, batched
 
 Step = tuple[Any, float, bool, bool, dict[str, Any]]
 
+_LATE = "the turn's tools did not answer before the episode's deadline"
+
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A step that has come back from ``recv``: what the environment's own ``step`` gives."""
+    """A step or a reset that has come back from ``recv``: what the environment's own ``step`` gives.
+
+    Attributes:
+        env_id: which environment.
+        observation: of a reset that failed, None.
+        reward: 0 for a reset.
+        terminated: the task's own end.
+        truncated: a budget or a failure ended the episode.
+        info: of the step or reset.
+        error: what broke the environment itself (a tool's failure is the episode's), or None.
+    """
 
     env_id: int
     observation: Any
@@ -28,6 +41,7 @@ class Ready:
     terminated: bool
     truncated: bool
     info: dict[str, Any]
+    error: Exception | None = None
 
 
 class AgentVectorEnv(VectorEnv[Any, Any, Any]):
@@ -67,7 +81,7 @@ class AgentVectorEnv(VectorEnv[Any, Any, Any]):
             env.observation_space != first.observation_space or env.action_space != first.action_space for env in envs
         ):
             raise ConfigError("the environments of a vector need equal spaces: the same level, tokenizer and budgets")
-        self.envs = tuple(envs)
+        self.envs = list(envs)
         self.num_envs = len(envs)
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {**first.metadata, "autoreset_mode": self.autoreset_mode}
@@ -178,12 +192,39 @@ class AgentVectorEnv(VectorEnv[Any, Any, Any]):
         self._sent.difference_update(step.env_id for step in ready)
         return ready
 
-    def reset_env(self, env_id: int, seed: int | None = None, task_id: str | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode in one environment, whatever the others do; a step under way in it is dropped."""
+    def send_reset(self, env_id: int, seed: int | None = None, task_id: str | None = None) -> None:
+        """Begins an episode in one environment, whatever the others do; ``recv`` gives its first observation.
+
+        A step under way in it is dropped.
+        """
+        self.drop(env_id)
+        self._sent.add(env_id)
+
+        def begin() -> Ready:
+            try:
+                observation, info = self._reset_one(env_id, seed, task_id)
+            except Exception as error:  # the task's own code; this episode alone pays for it
+                return Ready(env_id, None, 0.0, False, True, {"error": f"{type(error).__name__}: {error}"}, error)
+            return Ready(env_id, observation, 0.0, False, False, info)
+
+        self._dispatcher.submit([Errand(env_id, begin)])
+
+    def drop(self, env_id: int) -> None:
+        """Forgets the step or reset that is under way in an environment, which has to be reset then.
+
+        The environment is replaced by a copy, since its own code may still be at work.
+        """
         self._dispatcher.forget(env_id)
+        if env_id in self._sent and not any(ready.env_id == env_id for ready in self._ready):
+            self.envs[env_id] = self.envs[env_id].renewed()
         self._ready = [ready for ready in self._ready if ready.env_id != env_id]
         self._sent.discard(env_id)
-        return self._reset_one(env_id, seed, task_id)
+
+    def replace(self, env_id: int, env: AgentEnv[Any, Any]) -> None:
+        """Puts another environment of the same kind in the place of a broken one, which is left to the caller."""
+        self.drop(env_id)
+        self.envs[env_id] = env
+        self._over[env_id] = False
 
     @property
     def under_way(self) -> int:
@@ -193,13 +234,26 @@ class AgentVectorEnv(VectorEnv[Any, Any, Any]):
     # Inside
 
     def _send(self, ids: Sequence[int], actions: Sequence[Any], logprobs: Mapping[int, Sequence[float] | None]) -> None:
-        requests = []
+        requests: list[Request | Errand] = []
         for index, action in zip(ids, actions, strict=True):
             self._sent.add(index)
+            if self.envs[index].may_block:
+                step = functools.partial(self._step_whole, index, action, logprobs.get(index))
+                requests.append(Errand(index, step))
+                continue
             request = self._begin(index, action, logprobs.get(index))
             if request is not None:
                 requests.append(request)
         self._dispatcher.submit(requests)
+
+    def _step_whole(self, index: int, action: Any, logprobs: Sequence[float] | None) -> Ready:
+        """A step from beginning to end, for a thread: the task's own code may wait for something."""
+        env = self.envs[index]
+        try:
+            calls = env.begin_step(action, logprobs)
+            return Ready(index, *env.finish_step(env.core.run_tools(calls) if calls else ()))
+        except Exception as error:  # the task's own code; this episode alone pays for it
+            return self._failed(env, index, error)
 
     def _append(self, index: int, action: Any) -> bool:
         """Takes a token that cannot end a turn, without the cost of a whole step; False for all other actions."""
@@ -227,22 +281,28 @@ class AgentVectorEnv(VectorEnv[Any, Any, Any]):
                 return Request(index, env.core.executor, calls)
             self._ready.append(Ready(index, *env.finish_step()))
         except Exception as error:  # the task's own code; this episode alone pays for it
-            self._ready.append(self._failed(index, error))
+            self._ready.append(self._failed(env, index, error))
         return None
 
     def _finish(self, done: Done) -> Ready:
-        env = self.envs[done.key]
+        index, env = done.key, self.envs[done.key]
+        if done.error is not None:
+            raise done.error  # no Exception: those are caught where they are raised
+        if isinstance(done.value, Ready):
+            return done.value
         try:
-            if done.results is None:
-                why = "the turn's tools did not answer before the episode's deadline"
-                return Ready(done.key, *env.fail_step(why, StopReason.WALL_CLOCK))
-            return Ready(done.key, *env.finish_step(done.results))
+            if not done.expired:
+                return Ready(index, *env.finish_step(done.results))
+            if env.core.pending is None:  # its own code hangs: what it still does must reach nobody
+                self.envs[index] = env.renewed()
+                return Ready(index, None, 0.0, False, True, {"error": _LATE, "reason": str(StopReason.WALL_CLOCK)})
+            return Ready(index, *env.fail_step(_LATE, StopReason.WALL_CLOCK))
         except Exception as error:  # the task's own code; this episode alone pays for it
-            return self._failed(done.key, error)
+            return self._failed(env, index, error)
 
-    def _failed(self, index: int, error: Exception) -> Ready:
+    def _failed(self, env: AgentEnv[Any, Any], index: int, error: Exception) -> Ready:
         why = f"the environment broke ({type(error).__name__}: {error})"
-        return Ready(index, *self.envs[index].fail_step(why, StopReason.TOOL_FAILURE))
+        return Ready(index, *env.fail_step(why, StopReason.TOOL_FAILURE), error)
 
     def _renewed(self, index: int) -> Step:
         observation, info = self._reset_one(index, None, None)

@@ -42,7 +42,9 @@ class Batcher:
             self._lengths[index] += 1
 
     def put(self, index: int, observation: Any) -> None:
-        """Takes an environment's observation."""
+        """Takes an environment's observation; without one, the last stays."""
+        if observation is None:
+            return
         if self._tokens is None:
             self._others[index] = observation
         else:

@@ -262,7 +262,9 @@ def test_a_step_under_way_is_dropped_by_a_reset() -> None:
     vector = small_vector(lookup.tool(batch=False), 2)
     vector.send([CALL % 13, CALL % 1])
     vector.recv(min_ready=1)
-    vector.reset_env(0, seed=4)
+    vector.send_reset(0, seed=4)
+    (begun,) = vector.recv()
+    assert begun.env_id == 0 and "What is document" in begun.observation
     assert vector.under_way == 0
     vector.send([CALL % 2], [0])
     (ready,) = vector.recv()
@@ -319,3 +321,49 @@ def test_random_streams_through_a_vector_are_the_episodes_of_single_environments
             single.step(token_id)
         mine, other = driving.plain(env.episode), driving.plain(single.episode)
         assert mine == other
+
+
+class SlowTask(SmallTask):
+    """A task whose reward waits for somebody, as a judge's does."""
+
+    may_block = True
+
+    def __init__(self, gate: threading.Barrier | threading.Event) -> None:
+        super().__init__()
+        self.gate = gate
+
+    def reward(self, outcome: Any) -> float:
+        if outcome.reason is not None:
+            assert self.gate.wait(5.0) is not False
+        return super().reward(outcome)
+
+
+def test_judges_of_several_episodes_wait_at_the_same_time() -> None:
+    vector = small_vector(Lookup().tool(batch=False), 4)
+    vector.close()
+    task = SlowTask(threading.Barrier(4))
+    envs = [
+        TurnEnv(EpisodeCore("AgentR1/Small-v0", task, ByteTokenizer(), FORMATS.get("hermes"), Budgets()))
+        for _ in range(4)
+    ]
+    vector = AgentVectorEnv(envs, AutoresetMode.DISABLED, 5.0)
+    vector.reset(seed=0)
+    _, _, terminated, _, info = vector.step(["<answer>alpha</answer>"] * 4)
+    assert terminated.all() and not any(info["error"])
+
+
+def test_a_judge_that_hangs_costs_its_own_episode_and_its_place_is_taken() -> None:
+    gate = threading.Event()
+    env = TurnEnv(EpisodeCore("AgentR1/Small-v0", SlowTask(gate), ByteTokenizer(), FORMATS.get("hermes"), Budgets()))
+    vector = AgentVectorEnv([env], AutoresetMode.DISABLED, deadline_s=0.2)
+    vector.reset(seed=0)
+    vector.send(["<answer>alpha</answer>"])
+    (ready,) = vector.recv()
+    assert ready.truncated and ready.info["reason"] == "wall_clock" and vector.envs[0] is not env
+    gate.set()
+    vector.send_reset(0, seed=1)
+    (begun,) = vector.recv()
+    assert begun.error is None
+    vector.send(["idle"])
+    (ready,) = vector.recv()
+    assert not ready.truncated and len(vector.envs[0].core.turns) == 1
