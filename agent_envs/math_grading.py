@@ -6,8 +6,9 @@ r"""Whether a mathematical answer equals the gold one: exactly, and only as a wh
 * Everything else (roots, expressions, sets, intervals, tuples, matrices, equations) is left to math-verify, in a
   process of its own with bounded time and memory; what it cannot decide in time is wrong.
 
-A list is no guess: "1, 2" matches neither 1 nor 2, and an answer may not name more parts than the gold one. Two boxes,
-more than 500 characters or an open bracket are no answer.
+A list is no guess: "1, 2" matches neither 1 nor 2, and an answer may not name more parts than the gold one; nor is a
+chain of equations, or a number to another base. Decimals of a formula count where 12 places are right. Two boxes, more
+than 500 characters or an open bracket are no answer.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ LIMIT_S = 2.0  # of processor time, so that a busy machine changes no verdict
 _WORD = re.compile(r"\(?([A-Za-z])\)?|([A-Za-z]{3,}(?:[ '-]+[A-Za-z]+)*)")
 _TEXT = re.compile(r"\\(?:text|textbf|textit|mathrm|mbox)\s*\{([^{}]*)\}")
 _DOLLARS = re.compile(r"\$\$?(.*?)\$\$?|\\\((.*)\\\)|\\\[(.*)\\\]", re.DOTALL)
-_SEPARATOR = re.compile(r"\\cup\b|[,;]|\bor\b|\band\b")
+_NAMED = re.compile(r"\s*[A-Za-z](?:_\w|_\{\w+\})?(?:\([a-z]\))?\s*=[^=]*")  # x = 2, f(x) = 2
+_SUBSCRIPT = re.compile(r"_\s*\{?(\w+)")
+_SEPARATOR = re.compile(r"\\cup\b|\\pm\b|[,;]|\bor\b|\band\b")
 _THOUSANDS = re.compile(r"(?<=\d)(?:,|\{,\})(?=\d{3}(?!\d))")
 
 
@@ -56,9 +59,7 @@ def equivalent(answer: str | None, gold: str) -> bool:
     word = _word(wanted)
     if word is not None:
         return _word(given) == word
-    if _parts(given) > _parts(wanted) or ("_" in given and "_" not in wanted):
-        return False
-    return _verified(wanted, given)
+    return _bare(given) == _bare(wanted) or (_fits(given, wanted) and _verified(wanted, given))
 
 
 def _core(text: str) -> str | None:
@@ -89,6 +90,24 @@ def _word(text: str) -> str | None:
     """The text as a word in lower case, or None where it is a formula. A lone letter may stand in brackets."""
     found = _WORD.fullmatch(_TEXT.sub(r"\1", text).strip())
     return None if found is None else (found[1] or found[2]).strip().lower()
+
+
+def _bare(text: str) -> str:
+    """The text without commands for text, and without spaces."""
+    return "".join(_TEXT.sub(r"\1", text).split())
+
+
+def _fits(given: str, wanted: str) -> bool:
+    """Whether the answer has a shape that math-verify compares as a whole.
+
+    It takes the last one of a chain of equations, and a number without its base.
+    """
+    if _parts(given) > _parts(wanted):
+        return False
+    if "=" in given and "=" not in wanted and not _NAMED.fullmatch(given):
+        return False
+    subscripts = sorted(_SUBSCRIPT.findall(given))
+    return not subscripts or subscripts == sorted(_SUBSCRIPT.findall(wanted))
 
 
 def _parts(text: str) -> int:

@@ -32,7 +32,7 @@ _SIGN = rf"(?:\b(?:minus|negative)\s+|(?<![\w.)])[+-]\s*)?(?:[{_CURRENCY}]\s*[+-
 _NUMBER = re.compile(
     rf"(?P<sign>{_SIGN})(?<![\w.^])"
     rf"(?:(?P<whole>\d+)\s+(?=\d+\s*/\s*\d))?"
-    rf"(?P<top>{_PLAIN})(?:\s*/\s*(?P<bottom>{_PLAIN}))?"
+    rf"(?P<top>{_PLAIN})(?:\s*/\s*(?P<bottom>[+-]?(?:{_PLAIN})))?"
     rf"(?:\s+(?P<scale>{'|'.join(_SCALES)})\b)?",
     re.IGNORECASE,
 )

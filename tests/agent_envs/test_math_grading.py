@@ -42,6 +42,16 @@ EQUAL = [
     (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{bmatrix}1\\2\end{bmatrix}"),
     (r"\text{even}", "Even"),
     ("B", r"\text{(b)}"),
+    ("-1/2", r"\frac{1}{-2}"),
+    ("2516_8", "2516"),
+    ("2516_8", "2516_{8}"),
+    (r"2 \pm \sqrt3", r"2 + \sqrt3, 2 - \sqrt3"),
+    (r"\sqrt{2}", r"x = \sqrt 2"),
+    ("x^2", "f(x) = x^2"),
+    ("y = 2x+3", "2x+3"),
+    (r"\text{June 20}", "June 20"),
+    ("1-2i", "-2i+1"),
+    (r"e^2", "7.38905609893065"),
 ]
 DIFFERENT = [
     ("2", "1, 2, 3"),
@@ -73,6 +83,14 @@ DIFFERENT = [
     (r"\sqrt{2}", r"\boxed{1}\boxed{\sqrt2}"),
     (r"\sqrt{2}", r"\sqrt{2}} or \boxed{3"),
     (r"\sqrt{2}", "all of them"),
+    (r"\sqrt{2}", r"\sqrt{3} = \sqrt{2}"),
+    (r"\sqrt{2}", r"x = 1 = \sqrt{2}"),
+    (r"2 \pm \sqrt3", r"2 + \sqrt3"),
+    ("2516_8", "2516_9"),
+    (r"\text{June 20}", "July 20"),
+    (r"6:00\text{ PM}", r"6:00\text{ AM}"),
+    ("1-2i", "1+2i"),
+    (r"\infty", r"-\infty"),
 ]
 
 
