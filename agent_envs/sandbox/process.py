@@ -108,17 +108,20 @@ class SandboxProcess:
         with self._guard:
             if self.alive:
                 self._alive = False
-                self._wire.hang_up()
-                try:
-                    self._process.wait(STOP_S)
-                except subprocess.TimeoutExpired:  # its supervisor was killed or stopped
-                    with contextlib.suppress(ProcessLookupError):
-                        os.killpg(self._process.pid, signal.SIGKILL)
-                    self._process.wait()
-                with self._talking:  # its end is what a run in another thread sees now
-                    self._wire.close()
-                self._remove_folder()
+                self._end()
             return self._process.returncode
+
+    def _end(self) -> None:
+        self._wire.hang_up()
+        try:
+            self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:  # its supervisor was stopped, or the machine is overloaded
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait()
+        with self._talking:  # its end is what a run in another thread sees now
+            self._wire.close()
+        self._remove_folder()
 
     def _remove_folder(self) -> None:
         if self._folder is not None:

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 from agent_envs.errors import ConfigError
@@ -63,18 +62,18 @@ def make_view(packages: Sequence[str]) -> View:
 
 def _bind_packages(packages: Sequence[str]) -> list[tuple[str, str]]:
     """Everything that the distributions of these packages installed at the top of site-packages."""
-    owners = metadata.packages_distributions() if packages else {}
-    binds = {}
+    if not packages:
+        return []
+    from importlib import metadata  # slow, and rarely needed
+
+    owners = metadata.packages_distributions()
+    sources: set[str] = set()
     for package in packages:
         if package in ("agent_envs", "agent_trainer"):
             raise ConfigError(f"{package} can make the gold answers of its tasks, so a sandbox never shows it")
         if package not in owners:
             raise ConfigError(f"the package {package!r} for the sandbox is not installed; name packages as imported")
-        for name in owners[package]:
-            distribution = metadata.distribution(name)
+        for distribution in map(metadata.distribution, owners[package]):
             tops = {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}
-            for top in sorted(tops):
-                source = str(distribution.locate_file(top))
-                if os.path.exists(source):
-                    binds[f"{PACKAGES_FOLDER}/{top}"] = source
-    return [(source, target) for target, source in binds.items()]
+            sources |= {str(distribution.locate_file(top)) for top in tops}
+    return [(path, f"{PACKAGES_FOLDER}/{os.path.basename(path)}") for path in sorted(sources) if os.path.exists(path)]

@@ -52,10 +52,10 @@ class Wire:
                 selector.register(pipe, selectors.EVENT_READ, output)
             selector.register(self._link, selectors.EVENT_READ | selectors.EVENT_WRITE)
             while (left := deadline - time.monotonic()) > 0:
-                for key, events in selector.select(left):
-                    answer = self._serve(selector, key, events)
-                    if answer is not None:
-                        return answer
+                answers = [self._serve(selector, key, events) for key, events in selector.select(left)]
+                answer = next((answer for answer in answers if answer is not None), None)
+                if answer is not None:
+                    return answer
                 if sum(output.total for output in self._outputs) > OUTPUT_BYTES_THAT_KILL:
                     return Silence.OUTPUT
         return Silence.TIMEOUT

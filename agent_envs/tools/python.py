@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+from typing import Any
+
 from agent_envs.errors import ToolUseError
 from agent_envs.sandbox import Execution, Limits, PythonSession, run_python
 from agent_envs.sandbox.isolation import use_namespaces
 from agent_envs.sandbox.process import START_S, STOP_S
-from agent_envs.tools.base import Tool, tool
+from agent_envs.tools.base import Tool, TurnLock, tool
 
 # What a call may take beside its code: a sandbox that is slow to start on a busy machine, and its end.
 OVERHEAD_S = START_S + STOP_S + 2.0
-REPLAY_S = 60.0
+REPLAY_S = 60.0  # for the first call of a fork
 
 NO_OUTPUT = "(no output: print what you want to see)"
 RESTARTED = "(the session was restarted: variables of earlier calls are gone)"
@@ -56,32 +60,56 @@ class PythonToolbox:
         Raises:
             ConfigError: isolation is required and this machine can't.
         """
-        self._session = PythonSession(limits, isolation, packages)
+        self._hold(PythonSession(limits, isolation, packages))
 
     @property
     def tools(self) -> tuple[Tool, ...]:
         """The one tool."""
-        session = self._session
-
-        def python(code: str) -> str:
-            """Run Python code and see what it prints and the value of its last expression. Variables stay.
-
-            Args:
-                code: Python code, standard library only unless told otherwise.
-            """
-            return _answer(session.run(code))
-
-        return (tool(python, timeout_s=session.limits.timeout_s + OVERHEAD_S + REPLAY_S, concurrent=False),)
+        return (self._tool,)
 
     def fork(self) -> PythonToolbox:
         """A toolbox in the same state, independent from now on."""
-        fork = PythonToolbox.__new__(PythonToolbox)
-        fork._session = self._session.fork()
-        return fork
+        return _toolbox_of(self._session.fork())
 
     def close(self) -> None:
         """Ends the sandbox, if there is one."""
         self._session.close()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PythonToolbox:
+        return self.fork()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _toolbox_of, (self._session,)
+
+    def _hold(self, session: PythonSession) -> None:
+        self._session = session
+        self._tool = dataclasses.replace(
+            _session_tool(),
+            function=lambda code: _answer(session.run(code)),
+            timeout_s=session.limits.timeout_s + OVERHEAD_S + REPLAY_S,
+            lock=TurnLock(),
+        )
+
+
+def _toolbox_of(session: PythonSession) -> PythonToolbox:
+    toolbox = PythonToolbox.__new__(PythonToolbox)
+    toolbox._hold(session)
+    return toolbox
+
+
+@functools.cache
+def _session_tool() -> Tool:
+    """What the tools of all sessions share; made once, as a schema costs more than an episode should."""
+
+    def python(code: str) -> str:
+        """Run Python code and see what it prints and the value of its last expression. Variables stay.
+
+        Args:
+            code: Python code, standard library only unless told otherwise.
+        """
+        raise AssertionError("each toolbox puts its own session here")
+
+    return tool(python, concurrent=False)
 
 
 def _answer(execution: Execution) -> str:

@@ -45,15 +45,17 @@ def serve(link: int, config: dict[str, Any]) -> None:
 
 def _limit(config: dict[str, Any]) -> None:
     for name, amount in config["rlimits"].items():
-        kind = getattr(resource, name, None)
-        if kind is not None:
-            hard = resource.getrlimit(kind)[1]
-            capped = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
-            try:
-                resource.setrlimit(kind, (capped, capped))
-            except (OSError, ValueError):
-                if config["namespaces"]:
-                    raise  # elsewhere (macOS) some limits can't be set
+        try:
+            _set_limit(getattr(resource, name), amount)
+        except (AttributeError, OSError, ValueError):
+            if config["namespaces"]:
+                raise  # elsewhere (macOS) some limits don't exist or can't be set
+
+
+def _set_limit(kind: int, amount: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    capped = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
+    resource.setrlimit(kind, (capped, capped))
 
 
 def _renew_cpu(seconds: int) -> None:

@@ -17,8 +17,8 @@ import pytest
 
 from agent_envs.sandbox import Execution, Limits
 from agent_envs.sandbox.process import SandboxProcess
-from agent_envs.sandbox.seccomp import DENIED_CALLS, this_machine
-from tests.agent_envs.sandbox.attacks import ATTACKS, PRELUDE, Attack
+from agent_envs.sandbox.seccomp import DENIED_CALLS, build_filter, this_machine
+from tests.agent_envs.sandbox.attacks import ATTACKS, ENDS, PRELUDE, Attack
 from tests.agent_envs.sandbox.isolated import needs_isolation
 
 pytestmark = needs_isolation
@@ -145,6 +145,26 @@ def test_attack_fails(outside: Outside, name: str) -> None:
 
 def test_there_are_attacks_enough() -> None:
     assert len(ATTACKS) >= 30
+
+
+INNER_WALLS = [
+    "network: a server on this host",
+    "network: an abstract Unix socket",
+    "network: a datagram",
+    "escaping: mounting proc",
+    "escaping: remounting the library",
+    "escaping: chroot",
+    "reading: the parent's memory by ptrace",
+]
+
+
+@pytest.mark.parametrize("name", INNER_WALLS)
+def test_the_namespaces_hold_without_the_filter(outside: Outside, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_envs.sandbox.process.build_filter", lambda machine: build_filter(machine, frozenset()))
+    execution, namespace, _ = launch(outside, ATTACKS[name])
+    assert execution.status in ENDS
+    assert "BREACH" not in execution.stdout
+    assert alive_in(namespace) == []
 
 
 HEAVY = [

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
+
 import pytest
 
 from agent_envs.sandbox import Limits
@@ -89,6 +93,18 @@ def test_a_toolbox_keeps_its_variables_and_forks() -> None:
     toolbox.close()
     toolbox.close()
     fork.close()
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda toolbox: pickle.loads(pickle.dumps(toolbox))])
+def test_a_copied_toolbox_has_a_session_of_its_own(duplicate: Callable[[PythonToolbox], PythonToolbox]) -> None:
+    toolbox = PythonToolbox(LIMITS)
+    call(ToolExecutor(toolbox.tools), "x = 1")
+    twin = duplicate(toolbox)
+    assert call(ToolExecutor(twin.tools), "x += 1; x").content == "2"
+    assert call(ToolExecutor(toolbox.tools), "x").content == "1"
+    assert twin.tools[0].lock is not toolbox.tools[0].lock
+    toolbox.close()
+    twin.close()
 
 
 def test_a_lost_session_is_announced() -> None:
