@@ -7,7 +7,7 @@ Every value is a fraction, so that 0.1 is a tenth and nothing is rounded. The ru
   groups of three digits. A comma anywhere else separates two numbers: "1,5" is no number.
 * "a/b", LaTeX's fractions, "1 1/2", "1/2" as one character and "2e3" are numbers; "2^3", "2*3" and "10!" are sums yet
   to be done, and no numbers.
-* "minus 3" is -3, and "2.5 million" is 2500000; numbers spelt out in letters are not read.
+* "minus 3" is -3, and "2.5 million" is 2500000, "72k" 72000; numbers spelt out in letters are not read.
 * NaN, infinity, a division by zero, an exponent beyond 400 and a text of more than 1,000 characters are no numbers.
 """
 
@@ -23,7 +23,7 @@ MAX_EXPONENT = 400
 _MINUS_SIGNS = "\u2212\u2010\u2011\u2012\u2013\ufe63\uff0d"
 _SPACES = "\u00a0\u2007\u2009\u202f"
 _CURRENCY = "$€£¥₹¢"
-_SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_SCALES = {"hundred": 100, "thousand": 10**3, "k": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 
 _DIGITS = r"(?:\d{1,3}(?:[ ,'_]\d{3})+(?!\d)|\d+)(?:\.\d*+)?|\.\d+"
 _PLAIN = rf"(?:{_DIGITS})(?!\.?\d)(?:[eE][+-]?\d+)?"
@@ -33,12 +33,16 @@ _NUMBER = re.compile(
     rf"(?P<sign>{_SIGN})(?<![\w.^])"
     rf"(?:(?P<whole>\d+)\s+(?=\d+\s*/\s*\d))?"
     rf"(?P<top>{_PLAIN})(?:\s*/\s*(?P<bottom>[+-]?(?:{_PLAIN})))?"
-    rf"(?:\s+(?P<scale>{'|'.join(_SCALES)})\b)?",
+    rf"(?:\s*(?P<scale>{'|'.join(_SCALES)})\b)?",
     re.IGNORECASE,
 )
 _NOT_ALONE = re.compile(r"\s*[*^!×·÷√]|_|\s*[-+]\s*\d")
 _UNIT = re.compile(rf"\s*(?:%|°|[{_CURRENCY}]|percent|degrees)?(?:\s+[A-Za-z]{{2,}})*\s*\.?\s*", re.IGNORECASE)
-_NO_UNITS = re.compile(r"\b(?:pi|sqrt|mod|or|and|times|plus|minus|over|factorial|squared|cubed)\b", re.IGNORECASE)
+_NO_UNITS = re.compile(
+    r"\b(?:pi|sqrt|mod|or|and|times|plus|minus|over|factorial|squared|cubed|halves|thirds?|fourths?|fifths?|sixths?"
+    r"|eighths?|tenths?|hundredths?|thousandths?)\b",
+    re.IGNORECASE,
+)
 _NAME = re.compile(r"\s*[A-Za-z](?:_\w)?\s*=\s*")
 
 _LATEX_FRACTION = re.compile(r"(\d?)\s*\\[dt]?frac\s*(?:\{([^{}]*)\}\s*\{([^{}]*)\}|(\d)\s*(\d))")

@@ -152,7 +152,8 @@ class MathTask:
 
     def metrics(self, outcome: Outcome[MathProblem]) -> dict[str, float]:
         """The answer's grade as ``em``, format, counts, and what each term of the reward earned."""
-        em = self._rules.grade(outcome.turns[-1].answer, outcome.item.answer)
+        failed = outcome.reason is not None and outcome.reason.failed  # then the grader itself may be what failed
+        em = 0.0 if failed else self._rules.grade(outcome.turns[-1].answer, outcome.item.answer)
         return {**common_metrics(outcome), "em": em, **self._rules.reward.breakdown(outcome)}
 
     def oracle(self, item: MathProblem) -> Sequence[OracleTurn]:

@@ -49,6 +49,9 @@ from agent_envs.numbers import find_number, numeric_match, read_number
         ("2e3", 2000),
         ("1.5E-3", Fraction(3, 2000)),
         ("2.5 million", 2_500_000),
+        ("3 hundred", 300),
+        ("$72k", 72_000),
+        ("5 km", 5),
         ("７２", 72),
         ("٣٤", 34),
         (r"\frac{3}{4}", Fraction(3, 4)),
@@ -60,6 +63,7 @@ from agent_envs.numbers import find_number, numeric_match, read_number
         ("$72$", 72),
         ("x = 2", 2),
         ("12 cm", 12),
+        ("3 months", 3),
     ],
 )
 def test_a_number_is_read_exactly(text: str, value: int | Fraction) -> None:
@@ -93,7 +97,7 @@ def test_words_around_the_one_number_are_forgiven_where_a_number_is_looked_for()
 
 
 def test_a_formula_is_not_its_coefficient() -> None:
-    for text in ("3x", "3 pi", r"3\pi", "3i", "3 sqrt", "The answer is 3", "3 or", "[3]"):
+    for text in ("3x", "3 pi", r"3\pi", "3i", "3 sqrt", "The answer is 3", "3 or", "[3]", "3 halves", "3 tenths"):
         assert read_number(text) is None, text
 
 

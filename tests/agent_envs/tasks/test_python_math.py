@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_envs import math_grading
 from agent_envs.data.math_problems import MathProblem
 from agent_envs.errors import ConfigError
 from agent_envs.sandbox import isolation as sandbox_isolation
@@ -106,6 +108,17 @@ def test_other_formats_serve_too(own: str) -> None:
         assert episode.turns[0].results[0].content == "2"
         assert episode.total_reward == 1.0
         env.close()
+
+
+def test_a_grader_that_cannot_run_ends_the_episode_without_credit_or_blame(
+    own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    math_grading._comparer.close()
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    env = make(ID, dataset=own)
+    episode = play(env, "root", answer(env, "\\sqrt{8} + 0"))
+    assert (episode.reason, episode.total_reward, episode.metrics["em"]) == (StopReason.TOOL_FAILURE, 0.0, 0.0)
+    assert "math-verify" in episode.events[-1].detail
 
 
 def test_no_tool_can_get_at_the_gold_answer(own: str) -> None:
