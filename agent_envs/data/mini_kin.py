@@ -25,6 +25,7 @@ from agent_envs.data.names import Dice
 SHOPS = (1, 2, 3)
 """Every company has a shop in three towns, each with a head of its own: facts ``shop 1``, ``head 1`` and so on."""
 
+_TRADES = {**TRADES, "director": ("cinematographer",)}  # questions name films as such
 _GENERATIONS = 4
 _FIRST_MAKERS = 2
 _BIRTHS = ((1815, 10), (1842, 10), (1870, 10), (1897, 12))
@@ -35,7 +36,7 @@ _LAST_OF_WORKS = _WORKS[0] + _WORKS[1]
 def _draw_facts(dice: Dice, names: Names) -> dict[Kind, FactTable]:
     persons = _draw_persons(dice, names.of_kind)
     alive = {name: facts for name, facts in persons.items() if _is_maker(facts)}
-    makers = people_by_role(alive)
+    makers = people_by_role(alive, _TRADES)
     facts = {Kind.PERSON: persons, **draw_works(dice, names, makers)}
     for kind in (Kind.FILM, Kind.BOOK, Kind.COMPANY):
         for work in facts[kind].values():
@@ -51,7 +52,7 @@ def _is_maker(facts: Mapping[str, str]) -> bool:
 
 def _draw_persons(dice: Dice, names: Mapping[Kind, Sequence[str]]) -> FactTable:
     """Couple number c is of generation c modulo 4, so that every world has all of them, and every role its people."""
-    persons, roles = names[Kind.PERSON], list(TRADES)
+    persons, roles = names[Kind.PERSON], list(_TRADES)
     couples = [(persons[index], persons[index + 1]) for index in range(0, len(persons), 2)]
     facts: FactTable = {}
     for number, couple in enumerate(couples):
@@ -60,7 +61,7 @@ def _draw_persons(dice: Dice, names: Mapping[Kind, Sequence[str]]) -> FactTable:
         teller = dice.below(2)
         for place, name in enumerate(couple):
             facts[name] = {
-                "trade": dice.choose(TRADES[roles[(number + 2 * number + place) % len(roles)]]),
+                "trade": dice.choose(_TRADES[roles[(number + 2 * number + place) % len(roles)]]),
                 "birthplace": dice.choose(names[Kind.TOWN]),
                 **_draw_life(dice, generation),
             }

@@ -245,15 +245,13 @@ def _draw_names(dice: Dice, num_passages: int, exclude: frozenset[str]) -> Names
 def draw_facts(dice: Dice, names: Names) -> dict[Kind, FactTable]:
     """The facts of the small world."""
     persons = _draw_persons(dice, names.of_kind)
-    makers = people_by_role(persons)
+    makers = people_by_role(persons, TRADES)
     return {Kind.PERSON: persons, **draw_works(dice, names, makers)}
 
 
-def people_by_role(persons: FactTable) -> dict[str, list[str]]:
-    """Who can be a director, an author and so on, by trade."""
-    return {
-        role: [name for name, facts in persons.items() if facts["trade"] in trades] for role, trades in TRADES.items()
-    }
+def people_by_role(persons: FactTable, trades: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Who can be a director, an author and so on: those whose trade is one of the role's."""
+    return {role: [name for name, facts in persons.items() if facts["trade"] in trades[role]] for role in trades}
 
 
 def draw_works(dice: Dice, names: Names, makers: Mapping[str, Sequence[str]]) -> dict[Kind, FactTable]:

@@ -31,14 +31,14 @@ PINNED = {
         "test": "4b52bf609cc277ee79c7de7c2065e3ff59fbd9df0557fdf249b6d17a0dbf32ae",
     },
     "two_wiki": {
-        "train": "6744b817e1f76f3cae3d7e016b977396f82e9e3cede875096c194d5a5a6b5178",
-        "validation": "30173dfff37e464aab3effbf9a661c428edbdace121d3fc1db0e5a078c5711b7",
-        "test": "3baba1449b8f0714681748355921be529341702a8ae9006bf3ffc90082461514",
+        "train": "528cac948ac25a6c9d66cbc08cbe790f27cd2d9ddd33cca10634b742841ca045",
+        "validation": "65037fd7789c3675fe60468f8ebe253cc75ff08ada1666628be18ae170f2cb16",
+        "test": "32b6ee7995a4162b117ac8a6628e1c55889f009b54e290c4d28394e2e5888cad",
     },
     "musique": {
-        "train": "0b8754bcd013632e17c67823cdec5770affab468f6c166cee8693adcc6d6a413",
-        "validation": "7ac1ceb6d8249331ca875adfc601234b07cbfd13d5663ceaccb2b803f723442a",
-        "test": "44f8bd274dd021b0324bfed4f99e897a8fcb5eda2d6132de65e2752d9f1dceed",
+        "train": "0f33c5dd0d083cdac420f41695d00770f2f89efa3a853416b9566515b4d2a2e8",
+        "validation": "53bf0ad629e146a8ae79d40f2f9730f3ab94eaafe626192ebe3e813b8efd2716",
+        "test": "426c49e4f577efdd3c7755a48f8aad2918f6dc3ff5ff7ec4a7cf74d3598ad867",
     },
 }
 FUNCTION = "the of is who what in to a by on and that from come comes one his her whoever was has its it or with under"
