@@ -49,3 +49,7 @@ class ToolUseError(AgentEnvError):
 
 class ToolFailureError(AgentEnvError):
     """A tool whose infrastructure failed or ran past its deadline: the episode is truncated."""
+
+
+class RetrievalError(ToolFailureError):
+    """A retrieval server that cannot be reached, is too slow, or answers wrongly."""
