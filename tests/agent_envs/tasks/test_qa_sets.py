@@ -43,7 +43,7 @@ def play_oracle(env: TurnEnv[Any], task_id: str) -> tuple[float, dict[str, Any]]
 @pytest.mark.parametrize("split", ["mini/train", "mini/validation", "mini/test"])
 def test_the_oracle_answers_the_embedded_questions(env_id: str, split: str) -> None:
     env = make(env_id, split=split)
-    for task_id in env.task.task_ids()[::3]:
+    for task_id in env.task.task_ids()[::8]:
         total, info = play_oracle(env, task_id)
         assert (total, info["reason"], info["metrics"]["em"]) == (1.0, "answered", 1.0)
         assert info["metrics"]["support_recall"] == 1.0
