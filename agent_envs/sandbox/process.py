@@ -113,12 +113,10 @@ class SandboxProcess:
 
     def _end(self) -> None:
         self._wire.hang_up()
-        try:
-            self._process.wait(STOP_S)
-        except subprocess.TimeoutExpired:  # its supervisor was stopped, or the machine is overloaded
+        if not self._wire.is_deserted(STOP_S):  # its supervisor was stopped, or the machine is overloaded
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
-            self._process.wait()
+        self._process.wait()
         with self._talking:  # its end is what a run in another thread sees now
             self._wire.close()
         self._remove_folder()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +38,8 @@ def interpreter() -> Path:
     return Path(getattr(sys, "_base_executable", None) or sys.executable).resolve()
 
 
-def make_view(packages: Sequence[str]) -> View:
+@functools.cache
+def make_view(packages: tuple[str, ...]) -> View:
     """The view with the standard library and these packages.
 
     Raises:
@@ -60,7 +61,7 @@ def make_view(packages: Sequence[str]) -> View:
     return View(binds, tuple(_bind_packages(packages)), masks, tuple(links))
 
 
-def _bind_packages(packages: Sequence[str]) -> list[tuple[str, str]]:
+def _bind_packages(packages: tuple[str, ...]) -> list[tuple[str, str]]:
     """Everything that the distributions of these packages installed at the top of site-packages."""
     if not packages:
         return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import selectors
 import socket
 import time
@@ -68,6 +69,12 @@ class Wire:
     def hang_up(self) -> None:
         """Closes the socket for both ends, which the supervisor takes as the order to end."""
         self._link.shutdown(socket.SHUT_RDWR)
+
+    def is_deserted(self, timeout_s: float) -> bool:
+        """Waits until no process holds the far end of stdout any more; False where the time runs out before."""
+        poll = select.poll()
+        poll.register(self._pipes[0], 0)  # only its closing
+        return bool(poll.poll(timeout_s * 1e3))
 
     def close(self) -> None:
         """Gives everything back."""
