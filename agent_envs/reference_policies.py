@@ -96,10 +96,11 @@ def malformed_turns(core: EpisodeCore[Any]) -> tuple[str, ...]:
 
 
 def guess(question: str, dice: Dice) -> str:
-    """One of the names in a question, or of its numbers where it names nothing, or "yes"."""
+    """One of the numbers in a question that has several, else one of the names, else "yes"."""
     sentence = question.strip().splitlines()[-1] if question.strip() else ""
+    numbers = _NUMBER.findall(sentence)
     names = [name for name in _NAME.findall(sentence) if not sentence.startswith(name)]
-    found = names or _NUMBER.findall(sentence)
+    found = numbers if len(numbers) > 1 else names
     return dice.choose(found) if found else "yes"
 
 

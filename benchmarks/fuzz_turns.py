@@ -36,7 +36,8 @@ from agent_envs.tasks.catalogue import TASKS
 from agent_envs.types import EventKind, StopReason
 
 ALLOWED_GROWTH = 0.05
-EPISODES_PER_VISIT = 20  # of one id before the next one: the ids share the process, so they share its leaks
+TURNS_PER_VISIT = 100  # of one id before the next one: the ids share the process, so they share its leaks
+TURNS_WITH_PYTHON = 10  # where a call starts a process, which costs ten times what all else does
 _SOUP = (
     "<|im_end|>", "<|im_start|>", "<tool_response>", "</tool_response>", "<information>", "</information>",
     '{"name": "', '", "arguments": {', "}}", "{", "[", '"', "\\", "Action:", "Observation:", "Final Answer:",
@@ -134,18 +135,22 @@ def fuzz(ids: list[str], turns: int, first_seed: int = 0) -> Iterator[Counter[st
     """Visits the ids in turn until so many turns have been played; gives the counts so far after each visit."""
     envs = {env_id: made for env_id in ids if (made := _made(env_id)) is not None}
     counts: Counter[str] = Counter({f"left out: {env_id}": 1 for env_id in ids if env_id not in envs})
-    seed = first_seed
+    seeds = dict.fromkeys(envs, first_seed)
     while envs and turns_of(counts) < turns:
         for env_id, env in envs.items():
-            before = turns_of(counts)
-            for episode in range(EPISODES_PER_VISIT):
-                if turns_of(counts) < turns:
-                    fuzz_episode(env, seed + episode, counts)
+            before, quota = turns_of(counts), turns_in_a_visit(env)
+            while turns_of(counts) < min(before + quota, turns):
+                fuzz_episode(env, seeds[env_id], counts)
+                seeds[env_id] += 1
             counts[f"turns of {env_id}"] += turns_of(counts) - before
             yield counts
-        seed += EPISODES_PER_VISIT
     for env in envs.values():
         env.close()
+
+
+def turns_in_a_visit(env: TurnEnv) -> int:
+    """How many turns an id gets before it is the next one's."""
+    return TURNS_WITH_PYTHON if any(tool.name == "python" for tool in env.core.tools) else TURNS_PER_VISIT
 
 
 def turns_of(counts: Counter[str]) -> int:

@@ -29,6 +29,7 @@ from agent_envs.tasks.catalogue import TASKS
 from agent_envs.types import Episode
 
 BEGIN, END = "<!-- reference-policies: begin -->", "<!-- reference-policies: end -->"
+VARIANTS = {"AgentR1/BFCL-v0": ({"category": "multi_turn_base"},)}  # another kind of episode than the default's
 SCORES = ("em", "correct", "accuracy", "success", "solved", "score")  # the first of these that a task has
 
 
@@ -37,9 +38,9 @@ def all_ids() -> list[str]:
     return [TASKS.get(name).env_id for name in TASKS]
 
 
-def play_policy(env_id: str, policy: str, episodes: int, progress: Progress) -> dict[str, Any]:
+def play_policy(env_id: str, options: dict[str, Any], policy: str, episodes: int, progress: Progress) -> dict[str, Any]:
     """Plays the first seeds of an id with a policy, and sums up."""
-    env = gym.make(env_id, level="turn")
+    env = gym.make(env_id, level="turn", **options)
     core = env.unwrapped.core  # type: ignore[attr-defined]
     bar = progress.add_task(f"{env_id} {policy}", total=episodes)
     played, start = [], time.perf_counter()
@@ -49,15 +50,16 @@ def play_policy(env_id: str, policy: str, episodes: int, progress: Progress) -> 
         progress.advance(bar)
     env.close()
     progress.remove_task(bar)
-    return summary(env_id, policy, played) | {"seconds": round(time.perf_counter() - start, 2)}
+    name = " ".join([f"`{env_id}`", *(f"{key}={value}" for key, value in options.items())])
+    return summary(name, policy, played) | {"seconds": round(time.perf_counter() - start, 2)}
 
 
-def summary(env_id: str, policy: str, played: Sequence[Episode]) -> dict[str, Any]:
+def summary(name: str, policy: str, played: Sequence[Episode]) -> dict[str, Any]:
     """Means over the episodes, and what ended them."""
     score = next((name for name in SCORES if name in played[0].metrics), None)
     reasons = Counter(str(episode.reason) for episode in played)
     return {
-        "env_id": env_id,
+        "environment": name,
         "policy": policy,
         "episodes": len(played),
         "return": round(statistics.fmean(episode.total_reward for episode in played), 3),
@@ -74,7 +76,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     for row in rows:
         score = "" if row["score"] is None else f"{row['score']} {row['score_mean']:.3f}"
         reasons = ", ".join(f"`{reason}` {count}" for reason, count in row["reasons"].items())
-        first = f"`{row['env_id']}`" if row["policy"] == next(iter(REFERENCE_POLICIES)) else ""
+        first = row["environment"] if row["policy"] == next(iter(REFERENCE_POLICIES)) else ""
         lines.append(f"| {first} | {row['policy']} | {row['return']:.3f} | {score} | {row['turns']:.2f} | {reasons} |")
     return "\n".join(lines)
 
@@ -105,7 +107,10 @@ def main() -> None:
     with Progress(console=console) as progress:
         for env_id in arguments.ids:
             try:
-                rows += [play_policy(env_id, name, arguments.episodes, progress) for name in REFERENCE_POLICIES]
+                for options in ({}, *VARIANTS.get(env_id, ())):
+                    rows += [
+                        play_policy(env_id, options, name, arguments.episodes, progress) for name in REFERENCE_POLICIES
+                    ]
             except MissingExtraError as error:
                 missing[env_id] = str(error)
     for env_id, error in missing.items():

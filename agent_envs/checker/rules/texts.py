@@ -107,13 +107,14 @@ def malformed_calls(subject: Subject) -> Iterator[Finding]:
     """A broken call comes back as an error, leaves the episode running, and earns no more than an honest failure."""
     seed = subject.seeds[0]
     honest = _return_of(subject, seed, [])
-    one_turn_task = _ends_with_any_turn(subject.core(seed))
+    one_turn_task, broken = _ends_with_any_turn(subject.core(seed)), 0
     for text in malformed_turns(subject.core(seed)):
         core, how = subject.core(seed), recipe("turn", seed, [text])
         _feed(core, text)
         turn = core.turns[0]
         if not turn.calls or any(call.error is None for call in turn.calls):
             continue  # in this format the text is no broken call
+        broken += 1
         if one_turn_task:
             pass  # nothing could come back
         elif core.done or turn.answer is not None:
@@ -127,6 +128,8 @@ def malformed_calls(subject: Subject) -> Iterator[Finding]:
             if earned > honest + 1e-9:
                 expected = f"a return of at most {honest}, that of a wrong answer at once"
                 yield Finding(expected, str(earned), recipe("turn", seed, [*turns, "a wrong answer"]))
+    if not broken:
+        raise SkipRuleError(f"the format {subject.env.core.format.name!r} takes none of the broken turns for a call")
 
 
 def no_gold(subject: Subject) -> Iterator[Finding]:
