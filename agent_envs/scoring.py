@@ -3,12 +3,15 @@
 Answers are compared after SQuAD's normalisation: lower case, no ASCII punctuation, no English articles, single spaces.
 Every score lies in [0, 1]; a missing prediction scores 0.
 
-Deviations from the official script of HotpotQA, neither of which touches an answer of the published sets:
+Deviations from the official scripts, the first two of which touch no answer of the published sets:
 1. Texts are brought to Unicode's composed form (NFC) first, so that two spellings of one "é" are equal.
 2. Where normalisation leaves nothing of a text ("!!!", "The"), its lower-case words stand in for it. The official
    script takes every such text for every other one in EM, and for none, not even itself, in F1.
+3. The rule of HotpotQA and 2WikiMultihopQA for yes, no and noanswer (F1 asks for equality) holds for MuSiQue too,
+   whose script counts their words like any others.
 
-Source: Rajpurkar et al. 2016 (normalisation, EM, F1); Yang et al. 2018 (yes, no and noanswer).
+Source: Rajpurkar et al. 2016 (normalisation, EM, F1); Yang et al. 2018 (yes, no and noanswer); Ho et al. 2020 and
+Trivedi et al. 2022 (the best of an answer and its aliases).
 """
 
 from __future__ import annotations

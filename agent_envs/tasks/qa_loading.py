@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from agent_envs.data.corpus import read_corpus
-from agent_envs.data.mini_set import MiniSet
+from agent_envs.data.mini_set import PART_SIZES, MiniSet
 from agent_envs.data.records import Question
 from agent_envs.errors import ConfigError
 from agent_envs.options import require_choice
@@ -24,7 +24,7 @@ from agent_envs.tools import TOOLS, Tool
 
 Questions: TypeAlias = tuple[Question, ...]
 
-MINI_PARTS = ("train", "validation", "test")
+MINI_PARTS = tuple(PART_SIZES)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
