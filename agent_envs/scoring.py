@@ -3,7 +3,7 @@
 Answers are compared after SQuAD's normalisation: lower case, no ASCII punctuation, no English articles, single spaces.
 Every score lies in [0, 1]; a missing prediction scores 0.
 
-Deviations from the official scripts, the first two of which touch no answer of the published sets:
+Deviations from the official scripts, the first two of which touch no answer of the published HotpotQA:
 1. Texts are brought to Unicode's composed form (NFC) first, so that two spellings of one "é" are equal.
 2. Where normalisation leaves nothing of a text ("!!!", "The"), its lower-case words stand in for it. The official
    script takes every such text for every other one in EM, and for none, not even itself, in F1.
