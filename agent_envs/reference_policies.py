@@ -84,7 +84,7 @@ def malformed_turns(core: EpisodeCore[Any]) -> tuple[str, ...]:
     half = len(whole) // 2
     texts = (
         whole[:half],
-        whole[:half] + whole,
+        whole[:half] * 2,
         whole[half:],
         whole.replace("{", "[").replace("(", "["),
         whole.replace('"', "'") + whole[:half],
