@@ -1,8 +1,8 @@
 """Many episodes in flight through one sampler, none of them waiting for another.
 
-The calling thread polls the sampler, one model call at a time. A turn that is finished goes to a thread that feeds it
-to its environment, where tools run; meanwhile the others keep generating, and the episode joins again when its
-environment has replied. A slow tool holds up its own episode only.
+The calling thread polls the sampler, one model call at a time. Turns that are finished go to their environments, whose
+tools run in threads (all searches of one moment as one batch); meanwhile the others keep generating, and an episode
+joins again when its environment has replied. A slow tool holds up its own episode only.
 
 What an episode says depends on its spec alone: each turn's random stream is a hash of the episode's sampling seed and
 the turn's number, and results come in the order of the specs. (Batches differ with the threads' timing, and a model
@@ -11,19 +11,20 @@ rounds differently in another batch; a near tie can fall the other way. See the 
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import logging
-import queue
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.vector import AutoresetMode
 
+from agent_envs.envs import AgentEnv, TurnEnv
+from agent_envs.errors import ToolFailureError
 from agent_envs.types import Episode
+from agent_envs.vector import AgentVectorEnv, Ready
 from agent_trainer.sampler.base import SampledTurn, Sampler, TurnRequest
 
 _log = logging.getLogger(__name__)
@@ -99,22 +100,12 @@ class RolloutStats:
 
 @dataclass(slots=True)
 class _Live:
-    """An episode in flight. ``future`` is the environment's work at hand, or None while the policy writes."""
+    """An episode in flight, in the place of that number of the vector environment."""
 
     index: int
-    env: gym.Env[Any, Any]
+    key: int
     turn: int = 0
     segment: int = 0
-    future: Future[None] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Reply:
-    """What a thread reports: the episode where it is over, the error where it broke, neither where it goes on."""
-
-    key: int
-    episode: Episode | None = None
-    error: BaseException | None = None
 
 
 @dataclass(slots=True)
@@ -123,9 +114,11 @@ class _Run:
 
     specs: Sequence[EpisodeSpec]
     progress: Callable[[Rollout], None] | None
-    executor: ThreadPoolExecutor
-    replies: queue.SimpleQueue[_Reply] = field(default_factory=queue.SimpleQueue)
-    live: dict[int, _Live] = field(default_factory=dict)
+    vector: AgentVectorEnv
+    free: list[int]  # places without an episode
+    broken: set[int] = field(default_factory=set)  # of these, the ones that need another environment
+    live: dict[int, _Live] = field(default_factory=dict)  # by place
+    places: dict[int, int] = field(default_factory=dict)  # by key
     results: dict[int, Rollout] = field(default_factory=dict)
     launched: int = 0
     generating: int = 0
@@ -145,7 +138,12 @@ class RolloutEngine:
     """
 
     def __init__(
-        self, make_env: Callable[[], gym.Env[Any, Any]], sampler: Sampler, max_in_flight: int, num_threads: int
+        self,
+        make_env: Callable[[], gym.Env[Any, Any]],
+        sampler: Sampler,
+        max_in_flight: int,
+        num_threads: int,
+        deadline_s: float = 600.0,
     ) -> None:
         """Makes nothing yet.
 
@@ -153,19 +151,24 @@ class RolloutEngine:
             make_env: gives a new environment of this project; ``env.unwrapped.core`` is its episode.
             sampler: generates the turns.
             max_in_flight: episodes at once, >= 1.
-            num_threads: environments that work at once, >= 1.
+            num_threads: tools and resets at work at once, >= 1.
+            deadline_s: how long one turn's tools (or one reset) may take; then the episode ends as failed.
 
         Raises:
-            ValueError: a number below 1.
+            ValueError: a number out of range.
         """
-        if max_in_flight < 1 or num_threads < 1:
-            raise ValueError(f"max_in_flight and num_threads must be >= 1, got {max_in_flight} and {num_threads}")
+        if max_in_flight < 1 or num_threads < 1 or not deadline_s > 0:
+            raise ValueError(
+                f"max_in_flight and num_threads must be >= 1 and deadline_s > 0, got {max_in_flight}, {num_threads} "
+                f"and {deadline_s}"
+            )
         self.stats = RolloutStats()
         self._make_env = make_env
         self._sampler = sampler
         self._max_in_flight = max_in_flight
         self._num_threads = num_threads
-        self._idle: list[gym.Env[Any, Any]] = []
+        self._deadline_s = deadline_s
+        self._pool: list[AgentEnv[Any, Any]] = []
         self._held: set[int] = set()
         self._next_key = 0
 
@@ -189,16 +192,14 @@ class RolloutEngine:
             raise RuntimeError(
                 f"{len(self._held)} episodes of another run are still held; an engine plays one run at a time"
             )
-        while len(self._idle) < min(self._max_in_flight, len(specs)):
-            self._idle.append(self._make_env())
         started = time.perf_counter()
-        run = _Run(specs, progress, ThreadPoolExecutor(self._num_threads, thread_name_prefix="environment"))
+        run = self._begin(specs, progress)
         try:
             while len(run.results) < len(specs):
                 self._launch(run)
                 self._generate(run)
-                for reply in self._replies(run):
-                    self._take(run, reply)
+                for ready in self._receive(run):
+                    self._take(run, ready)
         finally:
             self._clear(run)
             self.stats = _stats(run, time.perf_counter() - started)
@@ -206,97 +207,95 @@ class RolloutEngine:
 
     def close(self) -> None:
         """Closes the pool's environments."""
-        while self._idle:
-            _close(self._idle.pop())
+        while self._pool:
+            _close(self._pool.pop())
+
+    def _begin(self, specs: Sequence[EpisodeSpec], progress: Callable[[Rollout], None] | None) -> _Run:
+        while len(self._pool) < min(self._max_in_flight, len(specs)):
+            self._pool.append(_face_of(self._make_env()))
+        vector = AgentVectorEnv(self._pool, AutoresetMode.DISABLED, self._deadline_s, self._num_threads)
+        return _Run(specs, progress, vector, free=list(range(min(len(self._pool), self._max_in_flight))))
 
     def _launch(self, run: _Run) -> None:
         """Starts episodes while there are specs and room."""
-        while run.launched < len(run.specs) and len(run.live) < self._max_in_flight:
-            index, key = run.launched, self._next_key
-            run.launched, self._next_key = index + 1, key + 1
+        while run.launched < len(run.specs) and run.free:
+            index, place = run.launched, run.free.pop()
+            run.launched = index + 1
             try:
-                env = self._idle.pop() if self._idle else self._make_env()
+                self._mend(run, place)
             except Exception as error:  # replacing a broken environment may fail too; only this episode ends
+                run.free.append(place)
                 self._finish(run, index, None, error)
                 continue
-            live = run.live[key] = _Live(index, env)
+            key, self._next_key = self._next_key, self._next_key + 1
+            run.live[place], run.places[key] = _Live(index, key), place
             self._held.add(key)
-            self._work(run, key, live, functools.partial(_begin, env, run.specs[index]))
+            run.vector.send_reset(place, run.specs[index].env_seed, run.specs[index].task_id)
 
-    def _work(self, run: _Run, key: int, live: _Live, job: Callable[[], Episode | None]) -> None:
-        """Hands an environment's work to a thread, which reports whatever comes of it."""
-
-        def report() -> None:
-            try:
-                reply = _Reply(key, episode=job())
-            except BaseException as error:  # the calling thread decides what to make of it
-                reply = _Reply(key, error=error)
-            run.replies.put(reply)
-
-        live.future = run.executor.submit(report)
+    def _mend(self, run: _Run, place: int) -> None:
+        """Puts another environment in the place of a broken one."""
+        if place in run.broken:
+            run.vector.replace(place, _face_of(self._make_env()))
+            run.broken.discard(place)
 
     def _generate(self, run: _Run) -> None:
-        """One call of the model, where a turn is being written; finished turns go to their environments."""
+        """One call of the model, where a turn is being written; finished turns go to their environments together."""
         if not run.generating:
             return
         started = time.perf_counter()
         finished = self._sampler.poll()
         run.generation_s += time.perf_counter() - started
+        whole = []
         for turn in finished:
-            live = run.live[turn.key]
+            place = run.places[turn.key]
             run.generating -= 1
             run.turns += 1
             run.generated_tokens += len(turn.ids)
-            self._work(run, turn.key, live, functools.partial(_feed, live.env, turn))
-
-    def _replies(self, run: _Run) -> list[_Reply]:
-        """What the environments have reported; waits for one where nothing is left to generate."""
-        replies: list[_Reply] = []
-        if not run.generating and run.live:
-            started = time.perf_counter()
-            replies.append(self._await_reply(run))
-            run.environment_wait_s += time.perf_counter() - started
-        while not run.replies.empty():
-            replies.append(run.replies.get())
-        return replies
-
-    def _await_reply(self, run: _Run) -> _Reply:
-        while True:
             try:
-                return run.replies.get(timeout=_SILENCE_S)
-            except queue.Empty:
-                waiting = sorted(run.specs[live.index].task_id for live in run.live.values())
-                shown = ", ".join(waiting[:5]) + (", ..." if len(waiting) > 5 else "")
-                _log.warning("still waiting for the environments of %d episodes: %s", len(waiting), shown)
+                _require_whole_turn(run.vector.envs[place].core, turn)
+            except Exception as error:
+                self._end(run, place, None, error)
+            else:
+                whole.append((place, turn))
+        if whole:
+            run.vector.send(
+                [turn.ids for _, turn in whole], [place for place, _ in whole], [turn.logprobs for _, turn in whole]
+            )
 
-    def _take(self, run: _Run, reply: _Reply) -> None:
+    def _receive(self, run: _Run) -> list[Ready]:
+        """What has come back from the environments; waits for one where nothing is left to generate."""
+        if run.generating or not run.vector.under_way:
+            return run.vector.recv(min_ready=0)
+        started = time.perf_counter()
+        while not (ready := run.vector.recv(min_ready=1, timeout_s=_SILENCE_S)):
+            waiting = sorted(str(run.specs[live.index].task_id) for live in run.live.values())
+            shown = ", ".join(waiting[:5]) + (", ..." if len(waiting) > 5 else "")
+            _log.warning("still waiting for the environments of %d episodes: %s", len(waiting), shown)
+        run.environment_wait_s += time.perf_counter() - started
+        return ready
+
+    def _take(self, run: _Run, ready: Ready) -> None:
         """Goes on with an episode whose environment reported: to its next turn, or to its end."""
-        live = run.live[reply.key]
-        live.future = None
-        error = reply.error
-        if error is not None and not isinstance(error, Exception):
-            raise error
-        if reply.episode is None and error is None:
-            core = live.env.unwrapped.core  # type: ignore[attr-defined]
-            if core.max_new_tokens >= 1:
-                self._submit(run, reply.key, live, core)
-                return
-            error = RuntimeError("the environment wants another turn but leaves no room for a token in it")
-        del run.live[reply.key]
-        self._release(reply.key)
-        if error is None:
-            self._idle.append(live.env)
-        else:  # whatever state it is in, it is not played with again
-            _close(live.env)
-        self._finish(run, live.index, reply.episode, error)
+        place, error = ready.env_id, ready.error
+        live, core = run.live[place], run.vector.envs[place].core
+        if error is None and ready.observation is None:
+            error = ToolFailureError(f"the environment's own code did not come back within {self._deadline_s} s")
+        if error is not None:
+            self._end(run, place, None, error)
+        elif core.done:
+            self._end(run, place, core.snapshot(), None)
+        elif core.max_new_tokens < 1:
+            self._end(run, place, None, RuntimeError("the environment wants another turn but leaves no room for it"))
+        else:
+            self._submit(run, live, core)
 
-    def _submit(self, run: _Run, key: int, live: _Live, core: Any) -> None:
+    def _submit(self, run: _Run, live: _Live, core: Any) -> None:
         """Asks the sampler for an episode's next turn; a context that was written anew shares no cache with the old."""
         if core.segment_index != live.segment:
             live.segment = core.segment_index
-            self._sampler.release(key)
+            self._sampler.release(live.key)
         request = TurnRequest(
-            key=key,
+            key=live.key,
             context=core.context,
             max_new_tokens=core.max_new_tokens,
             stop=core.stop_checker(),
@@ -305,6 +304,17 @@ class RolloutEngine:
         live.turn += 1
         self._sampler.submit(request)
         run.generating += 1
+
+    def _end(self, run: _Run, place: int, episode: Episode | None, error: Exception | None) -> None:
+        """Makes an episode's place free and records what came of it; a broken environment is not played with again."""
+        live = run.live.pop(place)
+        del run.places[live.key]
+        self._release(live.key)
+        run.free.append(place)
+        if error is not None:
+            run.broken.add(place)
+            _close(run.vector.envs[place])
+        self._finish(run, live.index, episode, error)
 
     def _finish(self, run: _Run, index: int, episode: Episode | None, error: Exception | None) -> None:
         """Records the end of an episode and reports it."""
@@ -322,14 +332,14 @@ class RolloutEngine:
         self._held.discard(key)
 
     def _clear(self, run: _Run) -> None:
-        """Gives back what an interrupted run holds; an environment at work is closed when it comes back."""
-        run.executor.shutdown(wait=False, cancel_futures=True)
-        for key, live in run.live.items():
-            self._release(key)
-            if live.future is None:
-                _close(live.env)
-            else:
-                live.future.add_done_callback(functools.partial(_close_after, live.env))
+        """Gives back what a run holds; environments that an interrupted one leaves at work are closed."""
+        for live in run.live.values():
+            self._release(live.key)
+        envs = run.vector.release()
+        for place in run.live:
+            _close(envs[place])
+        lost = run.broken.union(run.live)
+        self._pool = [env for place, env in enumerate(envs) if place not in lost]
 
 
 def turn_seed(sampling_seed: int, turn: int) -> int:
@@ -338,39 +348,52 @@ def turn_seed(sampling_seed: int, turn: int) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 
-def _begin(env: gym.Env[Any, Any], spec: EpisodeSpec) -> Episode | None:
-    """Resets an environment; gives the episode where it is over at once."""
-    env.reset(seed=spec.env_seed, options={"task_id": spec.task_id})
-    core = env.unwrapped.core  # type: ignore[attr-defined]
-    return core.snapshot() if core.done else None
+class _WholeTurns(TurnEnv):
+    """A face that takes whole turns and makes no observations, on the episode of an environment of any level."""
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env.unwrapped.core, observe=False)  # type: ignore[attr-defined]
+        self._env = env
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Resets the environment itself, with whatever wraps it."""
+        _, info = self._env.reset(seed=seed, options=options)
+        return "", info
+
+    def renewed(self) -> TurnEnv:  # type: ignore[override]
+        """A face on another core: this one's may be at work for good."""
+        return TurnEnv(self.core.renewed(), observe=False)
+
+    def close(self) -> None:
+        """Closes the environment itself."""
+        self._env.close()
 
 
-def _feed(env: gym.Env[Any, Any], turn: SampledTurn) -> Episode | None:
-    """Feeds a turn to its environment; gives the episode where that ended it.
+def _face_of(env: gym.Env[Any, Any]) -> AgentEnv[Any, Any]:
+    inner: Any = env.unwrapped
+    return _WholeTurns(env) if isinstance(inner, AgentEnv) else inner
+
+
+def _require_whole_turn(core: Any, turn: SampledTurn) -> None:
+    """Refuses a turn whose tokens would be lost or never answered.
 
     Raises:
-        RuntimeError: the environment sees another end of the turn than the sampler, so that tokens would be lost.
+        RuntimeError: the environment sees another end of the turn than the sampler.
     """
-    core = env.unwrapped.core  # type: ignore[attr-defined]
-    result = core.feed(turn.ids, turn.logprobs)
-    if result.consumed != len(turn.ids) or not result.turn_ended:
+    if not core.is_whole_turn(turn.ids):
+        taken = core.turn_length(turn.ids)
         raise RuntimeError(
-            f"the sampler wrote a turn of {len(turn.ids)} tokens, but the environment took {result.consumed} "
-            f"{'and ended the turn' if result.turn_ended else 'and waits for more'}"
+            f"the sampler wrote a turn of {len(turn.ids)} tokens, but the environment takes {taken} "
+            f"{'and ends the turn' if taken < len(turn.ids) else 'and waits for more'}"
         )
-    return core.snapshot() if core.done else None
 
 
-def _close(env: gym.Env[Any, Any]) -> None:
+def _close(env: AgentEnv[Any, Any]) -> None:
     """Closes an environment that may be broken."""
     try:
         env.close()
     except Exception:
         _log.warning("an environment could not be closed", exc_info=True)
-
-
-def _close_after(env: gym.Env[Any, Any], _work: Future[None]) -> None:
-    _close(env)
 
 
 def _stats(run: _Run, seconds: float) -> RolloutStats:

@@ -100,12 +100,15 @@ def _expand(env: TurnEnv, line: str) -> str:
 
 def _read_call(tool: Tool, words: str) -> ToolCall:
     """Arguments as a JSON object, or the bare value of the tool's first parameter."""
+    properties = tool.parameters.get("properties", {})
+    first = next(iter(properties), "input")
     try:
         arguments = json.loads(words)
     except ValueError:
         arguments = words
     if not isinstance(arguments, dict):
-        arguments = {next(iter(tool.parameters.get("properties", {})), "input"): arguments}
+        is_text = properties.get(first, {}).get("type") == "string"
+        arguments = {first: words if is_text else arguments}
     return ToolCall(tool.name, arguments)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -17,13 +16,6 @@ from agent_envs.types import Episode, Float32Array, Int32Array, Segment, StopRea
 from agent_trainer.sampler.base import SampledTurn, TurnRequest
 
 END = 2
-
-
-@dataclass(frozen=True)
-class FeedOutcome:
-    consumed: int
-    reward: float
-    turn_ended: bool
 
 
 class EchoCore:
@@ -74,10 +66,16 @@ class EchoCore:
     def max_new_tokens(self) -> int:
         return 12
 
+    def turn_length(self, ids: Int32Array) -> int:
+        return len(ids)
+
+    def is_whole_turn(self, ids: Int32Array) -> bool:
+        return True
+
     def stop_checker(self) -> Callable[[int], bool]:
         return lambda token: token == END
 
-    def feed(self, ids: Int32Array, logprobs: Float32Array) -> FeedOutcome:
+    def feed(self, ids: Int32Array, logprobs: Float32Array) -> None:
         self.before_feed(self.task_id, len(self.turns))
         turn, start = len(self.turns), len(self.ids)
         self._append(ids, action=True, turn=turn, logprobs=logprobs)
@@ -87,7 +85,6 @@ class EchoCore:
             self._append([int(token) + 1 for token in ids], action=False, turn=turn, logprobs=[0.0] * len(ids))
         text = " ".join(str(token) for token in ids)
         self.turns.append(Turn(turn, start, stop, len(self.ids), text, reward=1.0))
-        return FeedOutcome(len(ids), 1.0, turn_ended=True)
 
     def snapshot(self) -> Episode:
         length = len(self.ids)
@@ -111,11 +108,31 @@ class EchoCore:
 
 
 class EchoEnv(gym.Env[Any, Any]):
-    """The echo game behind Gymnasium's interface."""
+    """The echo game behind the interface of the project's environments; its steps run in threads."""
+
+    may_block = True
+    observation_space = gym.spaces.Discrete(1)
+    action_space = gym.spaces.Discrete(1)
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
 
     def __init__(self, num_turns: int = 3, before_feed: Callable[[str, int], None] = lambda _task, _turn: None) -> None:
         self.core = EchoCore(num_turns, before_feed)
         self.closed = False
+
+    def check_action(self, action: Int32Array) -> None:
+        return None
+
+    def begin_step(self, action: Int32Array, logprobs: Float32Array) -> None:
+        self.core.feed(action, logprobs)
+
+    def finish_step(self, _results: Sequence[Any] = ()) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return 0, 1.0, self.core.done, False, {}
+
+    def fail_step(self, _why: str, _reason: StopReason) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return 0, 0.0, False, True, {}
+
+    def renewed(self) -> EchoEnv:
+        return EchoEnv(self.core.num_turns, self.core.before_feed)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
