@@ -58,6 +58,8 @@ class RetrievalServer:
         self.service.on_failure = self.stop
         try:
             self._socket = socket.create_server((host, port), backlog=BACKLOG)
+            # Those accepted inherit it; else the body of an answer would wait for the client's word on its headers.
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except (OSError, OverflowError) as error:
             raise ConfigError(f"cannot listen at {host}:{port}: {error}") from error
         self.host, self.port = host, int(self._socket.getsockname()[1])
