@@ -277,9 +277,10 @@ class TurnEnv(AgentEnv[str, "str | Sequence[int]"]):
     Action: the turn's text, or its token ids as sampled. Reward: the task's, for the turn.
     """
 
-    def __init__(self, core: EpisodeCore[Any], render_mode: str | None = None) -> None:
-        """Takes a core that is this environment's own."""
+    def __init__(self, core: EpisodeCore[Any], render_mode: str | None = None, observe: bool = True) -> None:
+        """Takes a core that is this environment's own; ``observe=False`` gives no texts, for drivers that read it."""
         super().__init__(core, render_mode)
+        self._observe = observe
         self.action_space = TurnText(max_length=_MAX_TEXT)
         self.observation_space = UnicodeText(max_length=_MAX_TEXT)
 
@@ -334,7 +335,7 @@ class TurnEnv(AgentEnv[str, "str | Sequence[int]"]):
         return self._news(), self.core.take_reward(), terminated, truncated, self._turn_info()
 
     def _news(self) -> str:
-        return self.core.tokenizer.decode(self.core.news.tolist())
+        return self.core.tokenizer.decode(self.core.news.tolist()) if self._observe else ""
 
 
 def _make_again(made_with: dict[str, Any], state: dict[str, Any]) -> AgentEnv[Any, Any]:

@@ -150,6 +150,11 @@ class EpisodeCore(EpisodeView[ItemT]):
         """How many of these ids the present turn would take, budgets aside. Changes nothing."""
         return self.turn_ends.find(self._written, np.asarray(ids, dtype=np.int64))[0]
 
+    def is_whole_turn(self, ids: Sequence[int]) -> bool:
+        """True where these ids are what the present turn takes, to its end or to its budget. Changes nothing."""
+        count, ended = self.turn_ends.find(self._written, np.asarray(ids, dtype=np.int64))
+        return count == len(ids) and (ended or count == self.max_new_tokens)
+
     def encode_turn(self, text: str) -> list[int]:
         """A turn written as text, as the policy would have sampled it: the format's tags whole, the end included."""
         return self._kit.encode_turn(text)

@@ -266,7 +266,7 @@ def compare(work: Workload, folder: str, repeats: int) -> dict[str, Any]:
     """Both sides in turn; medians and their ratio."""
     retriever = f"bm25 after {work.delay_s:g} s"
     if retriever not in RETRIEVERS:
-        RETRIEVERS.register(retriever, lambda passages: _delayed(passages, work.delay_s))
+        RETRIEVERS.register(retriever, lambda passages, encoder=None: _delayed(passages, work.delay_s))
     options = {
         "tokenizer": folder,
         "retriever": retriever,

@@ -155,6 +155,13 @@ class AgentVectorEnv(VectorEnv[Any, Any, Any]):
         for env in self.envs:
             env.close()
 
+    def release(self) -> list[AgentEnv[Any, Any]]:
+        """Ends the set without closing its environments, and gives them back."""
+        self._dispatcher.close()
+        self._sent.clear()
+        self.closed = True
+        return list(self.envs)
+
     # A set in which nobody waits
 
     def send(
