@@ -1,17 +1,19 @@
 """Rows of JSON files, read one by one, whose every complaint names the file, the row and the field.
 
 A file is a JSON array of objects or JSON Lines; its first character tells which. Rows of an array are counted from 1,
-those of JSON Lines by their line.
+those of JSON Lines by their line. A file whose name ends in .gz is decompressed as it is read.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from agent_envs.errors import DataError
 
@@ -149,7 +151,7 @@ def read_rows(path: str | Path) -> Iterator[Row]:
     """
     path = Path(path)
     try:
-        with path.open("rb") as file:
+        with _opened(path) as file:
             start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
         if not start:
             raise DataError(f"{path}: the file is empty; expected a JSON array or JSON Lines")
@@ -158,12 +160,17 @@ def read_rows(path: str | Path) -> Iterator[Row]:
                 f"{path}: expected a JSON array or JSON Lines in UTF-8, found a file that begins {start[:20]!r}"
             )
         yield from _array_rows(path) if start[:1] == b"[" else _line_rows(path)
-    except OSError as error:
-        raise DataError(f"{path}: expected a JSON file, but it cannot be read: {error.strerror or error}") from error
+    except (OSError, EOFError, zlib.error) as error:  # the latter two: a damaged .gz
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path}: expected a JSON file, but it cannot be read: {reason}") from error
+
+
+def _opened(path: Path) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 
 def _line_rows(path: Path) -> Iterator[Row]:
-    with path.open("rb") as file:
+    with _opened(path) as file:
         for number, raw in enumerate(file, start=1):
             where = f"{path}, line {number}"
             line = _decoded(raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw, where)
@@ -176,7 +183,8 @@ def _line_rows(path: Path) -> Iterator[Row]:
 
 
 def _array_rows(path: Path) -> Iterator[Row]:
-    text = _decoded(path.read_bytes().removeprefix(b"\xef\xbb\xbf"), str(path))
+    with _opened(path) as file:
+        text = _decoded(file.read().removeprefix(b"\xef\xbb\xbf"), str(path))
     position = text.index("[")
     first = _after_space(text, position + 1)
     if text.startswith("]", first):

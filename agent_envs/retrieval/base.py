@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent_envs.data.records import Passage
+from agent_envs.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +27,13 @@ class Retriever(Hashable, Protocol):
         A query that matches nothing gives a shorter or empty list. The same queries always give the same hits.
         """
         ...
+
+
+def require_top_k(top_k: int) -> None:
+    """Refuses to search for fewer than one passage.
+
+    Raises:
+        ConfigError: ``top_k`` is below 1.
+    """
+    if top_k < 1:
+        raise ConfigError(f"top_k: expected at least 1, got {top_k}")

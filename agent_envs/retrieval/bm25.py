@@ -1,19 +1,21 @@
-"""Lexical retrieval by BM25, in memory, with the library ``bm25s``."""
+"""Lexical retrieval by BM25, in memory or memory-mapped, with the library ``bm25s``."""
 
 from __future__ import annotations
 
 import logging
 import re
 import unicodedata
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 
 from agent_envs.data.records import Passage
-from agent_envs.errors import ConfigError, DataError
-from agent_envs.retrieval.base import Hit
+from agent_envs.errors import DataError
+from agent_envs.retrieval.base import Hit, require_top_k
 from agent_envs.types import Float32Array
+
+K1, B = 1.5, 0.75
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -29,6 +31,11 @@ def search_words(text: str) -> list[str]:
     return _WORD.findall(folded)
 
 
+def indexed_words(passage: Passage) -> list[str]:
+    """The words of a passage: of its title, then of its text."""
+    return search_words(f"{passage.title}\n{passage.text}")
+
+
 class Bm25Retriever:
     """BM25 over titles and texts. Immutable once built, so that threads and environments can share it.
 
@@ -39,7 +46,7 @@ class Bm25Retriever:
     Source: Robertson et al. 1995, in Lucene's form, where every shared word scores above zero.
     """
 
-    def __init__(self, passages: Sequence[Passage], k1: float = 1.5, b: float = 0.75) -> None:
+    def __init__(self, passages: Sequence[Passage], k1: float = K1, b: float = B) -> None:
         """Builds the index: about 0.1 s for 2,000 paragraphs of Wikipedia.
 
         Args:
@@ -52,13 +59,24 @@ class Bm25Retriever:
         """
         if not passages:
             raise DataError("the corpus has no passages: expected at least one to search")
-        self._passages = tuple(passages)
-        self._word_ids: dict[str, int] = {}
-        documents = [
-            [self._word_ids.setdefault(word, len(self._word_ids)) for word in search_words(f"{p.title}\n{p.text}")]
-            for p in self._passages
-        ]
-        self._index = _build_index(documents, self._word_ids, k1, b) if self._word_ids else None
+        word_ids: dict[str, int] = {}
+        documents = [[word_ids.setdefault(word, len(word_ids)) for word in indexed_words(p)] for p in passages]
+        self._passages: Sequence[Passage] = tuple(passages)
+        self._word_ids: Mapping[str, int] = word_ids
+        self._index = _build_index(documents, word_ids, k1, b) if word_ids else None
+
+    @classmethod
+    def over(cls, index: Any, word_ids: Mapping[str, int], passages: Sequence[Passage]) -> Self:
+        """A retriever over an index that was built before.
+
+        Args:
+            index: of ``bm25s``; None where no passage has a word.
+            word_ids: its rows by word.
+            passages: its columns.
+        """
+        retriever = cls.__new__(cls)
+        retriever._passages, retriever._word_ids, retriever._index = passages, word_ids, index
+        return retriever
 
     def search(self, queries: Sequence[str], top_k: int) -> list[list[Hit]]:
         """The best ``top_k`` passages of each query, best first; of equal ones, the first in the corpus.
@@ -68,8 +86,7 @@ class Bm25Retriever:
         Raises:
             ConfigError: ``top_k`` is below 1.
         """
-        if top_k < 1:
-            raise ConfigError(f"top_k: expected at least 1, got {top_k}")
+        require_top_k(top_k)
         return [self._search_one(query, top_k) for query in queries]
 
     def _search_one(self, query: str, top_k: int) -> list[Hit]:
@@ -91,9 +108,14 @@ def _best(scores: Float32Array, top_k: int) -> list[int]:
 
 
 def _build_index(documents: list[list[int]], word_ids: dict[str, int], k1: float, b: float) -> Any:
+    index = empty_index(k1, b)
+    index.index((documents, word_ids), create_empty_token=False, show_progress=False)
+    return index
+
+
+def empty_index(k1: float, b: float) -> Any:
+    """An index of ``bm25s`` without passages."""
     import bm25s
 
     logging.getLogger("bm25s").setLevel(logging.WARNING)  # it asks for every debug message when imported
-    index = bm25s.BM25(k1=k1, b=b, method="lucene", dtype="float32")
-    index.index((documents, word_ids), create_empty_token=False, show_progress=False)
-    return index
+    return bm25s.BM25(k1=k1, b=b, method="lucene", dtype="float32")

@@ -91,8 +91,8 @@ def read_manifest(folder: str | Path) -> Manifest:
         raw = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise DataError(
-            f"{folder}: expected an index folder, but it has no {MANIFEST}. Where a build was interrupted, run the same "
-            "`agentr1 index build` again to finish it"
+            f"{folder}: expected an index folder, but it has no {MANIFEST}. Where a build was interrupted, run the "
+            "same `agentr1 index build` again to finish it"
         ) from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: expected the description of an index, but it cannot be read: {error}") from error

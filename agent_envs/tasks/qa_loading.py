@@ -16,7 +16,7 @@ from agent_envs.data.mini_set import PART_SIZES, MiniSet
 from agent_envs.data.records import Question
 from agent_envs.errors import ConfigError
 from agent_envs.options import require_choice
-from agent_envs.retrieval import RETRIEVERS, corpus_of
+from agent_envs.retrieval import RETRIEVERS, corpus_of, open_index
 from agent_envs.retrieval.base import Retriever
 from agent_envs.rewards import QA_REWARDS
 from agent_envs.tasks.qa import SYSTEM_PROMPT, QaTask
@@ -36,8 +36,12 @@ class QaOptions:
             "hotpotqa/hotpot_qa", "xanhho/2WikiMultihopQA" or "dgslibisey/MuSiQue".
         split: of the embedded world: "mini" or "mini/train", "mini/validation", "mini/test" (or the part's name alone);
             of a set on the hub: its split, such as "validation". A file has no splits.
-        corpus: a JSON Lines file of passages ("title", "text") to search instead of the questions' own paragraphs.
-        retriever: how to search: "bm25".
+        corpus: a file of passages to search instead of the questions' own paragraphs: JSON Lines ("title" and "text",
+            or the fields of Search-R1, BEIR, KILT and HotpotQA) or Parquet; it is held in memory.
+        retriever: how to search these: "bm25", "dense" or "hybrid" (both, fused by their ranks).
+        index: a folder that ``agentr1 index build`` made, or the address of a server, instead of ``corpus`` and
+            ``retriever``; several, separated by commas, are fused by their ranks.
+        encoder: of dense retrieval: a sentence-transformers model, by folder or name; an index folder knows its own.
         top_k: passages that one search gives, >= 1.
         reward: "paper" (EM if the format is right, else a penalty), "em", "f1", or an expression of reward parts.
         system_prompt: instead of the default one; "" for none.
@@ -47,6 +51,8 @@ class QaOptions:
     split: str = "mini"
     corpus: str | None = None
     retriever: str = "bm25"
+    index: str | None = None
+    encoder: str | None = None
     top_k: int = 3
     reward: str = "paper"
     system_prompt: str = SYSTEM_PROMPT
@@ -60,6 +66,14 @@ class QaOptions:
         if self.top_k < 1:
             raise ConfigError(f"top_k is a whole number >= 1, not {self.top_k}")
         RETRIEVERS.get(self.retriever)
+        if self.index is not None and (self.corpus is not None or self.retriever != "bm25"):
+            raise ConfigError(
+                f"index={self.index!r} has its own passages and way to search: leave out corpus and retriever"
+            )
+        if self.index is None and self.encoder is not None and self.retriever == "bm25":
+            raise ConfigError(
+                f'encoder={self.encoder!r} means nothing to retriever="bm25"; choose "dense" or "hybrid", or an index'
+            )
         QA_REWARDS.get(self.reward)
         if self.dataset is None:
             require_choice("split (of the embedded world)", mini_part(self.split), MINI_PARTS)
@@ -114,20 +128,33 @@ def load_qa(options: QaOptions, source: QuestionSource) -> QaTask:
         DataError: the data cannot be read.
         ConfigError: the data set is neither a file nor a hub name with a split.
     """
-    questions, retriever = _load(source, options.dataset, options.split, options.corpus, options.retriever)
+    place = _Place(options.corpus, options.retriever, options.index, options.encoder)
+    questions, retriever = _load(source, options.dataset, options.split, place)
     return QaTask(questions, _tool(retriever, options.top_k), QA_REWARDS.get(options.reward), options.system_prompt)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Place:
+    """Where to search, and how, in the words of ``QaOptions``."""
+
+    corpus: str | None
+    retriever: str
+    index: str | None
+    encoder: str | None
+
+
 @functools.lru_cache(maxsize=8)
-def _load(
-    source: QuestionSource, dataset: str | None, split: str, corpus: str | None, retriever: str
-) -> tuple[Questions, Retriever]:
+def _load(source: QuestionSource, dataset: str | None, split: str, place: _Place) -> tuple[Questions, Retriever]:
     questions = source.read(dataset, split)
-    if corpus is None:
-        return questions, RETRIEVERS.get(retriever)(corpus_of(questions))
-    passages = read_corpus(corpus)
+    if place.index is not None:  # whose passages may be too many to look for the gold ones among them
+        retriever = open_index(place.index, place.encoder)
+        return tuple(dataclasses.replace(question, gold_passages=()) for question in questions), retriever
+    make = RETRIEVERS.get(place.retriever)
+    if place.corpus is None:
+        return questions, make(corpus_of(questions), place.encoder)
+    passages = read_corpus(place.corpus)
     known = frozenset(passages)
-    return tuple(_found_in(known, question) for question in questions), RETRIEVERS.get(retriever)(passages)
+    return tuple(_found_in(known, question) for question in questions), make(passages, place.encoder)
 
 
 def _found_in(corpus: frozenset[object], question: Question) -> Question:
