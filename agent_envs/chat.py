@@ -22,17 +22,28 @@ _MAX_FRAMES = 256  # kept at a time: names of tools are the policy's words, so t
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """The environment's tokens after a turn. ``was_cut`` says that contents were shortened to fit."""
+    """The environment's tokens after a turn.
+
+    Attributes:
+        ids: up to where the policy's next turn begins.
+        was_cut: contents were shortened to fit.
+        opening: what the last of them has already written of that turn, such as the start of a thought.
+    """
 
     ids: list[int]
     was_cut: bool
+    opening: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """The glue around the contents of a feedback: ``glue[0] content[0] glue[1] ... content[n-1] glue[n]``."""
+    """The glue around the contents of a feedback: ``glue[0] content[0] glue[1] ... content[n-1] glue[n]``.
+
+    ``opening`` is what the last piece has already written of the policy's next turn.
+    """
 
     glue: tuple[tuple[int, ...], ...]
+    opening: str
 
     @property
     def length(self) -> int:
@@ -104,7 +115,7 @@ class ChatRenderer:
         for content, glue in zip(fitted, frame.glue[1:], strict=True):
             ids += content
             ids += glue
-        return Feedback(ids, was_cut=fitted != contents)
+        return Feedback(ids, fitted != contents, frame.opening)
 
     def frame_length(self, messages: Sequence[Message], last_sampled: int, goes_on: bool = False) -> int:
         """How many tokens of a feedback are glue."""
@@ -124,11 +135,11 @@ class ChatRenderer:
             if glue is None:
                 self._frames[key] = self._make_frame(tuple(role for role, _ in speakers), key[1])
             else:
-                self._frames[key] = self._encoded(glue)
+                self._frames[key] = self._encoded(glue, self._format.opening(glue[-1]))
         return self._frames[key]
 
-    def _encoded(self, glue: Sequence[str]) -> _Frame:
-        return _Frame(tuple(tuple(self._tokenizer.encode(piece)) for piece in glue))
+    def _encoded(self, glue: Sequence[str], opening: str) -> _Frame:
+        return _Frame(tuple(tuple(self._tokenizer.encode(piece)) for piece in glue), opening)
 
     def _make_frame(self, roles: tuple[Role, ...], end_was_sampled: bool) -> _Frame:
         glue = self._glue_after_turn(roles)
@@ -136,7 +147,7 @@ class ChatRenderer:
             end = self._tokenizer.token_text(next(iter(self._ends_turn)))
             _, found, rest = glue[0].partition(end)
             glue[0] = rest if found else glue[0]  # a template may end turns before users and tools differently
-        return self._encoded(glue)
+        return self._encoded(glue, self.turn_opening)
 
     def _glue_after_turn(self, roles: tuple[Role, ...]) -> list[str]:
         """The template's text between contents, from the end of an assistant's turn on."""

@@ -157,7 +157,7 @@ class EpisodeCore(EpisodeView[ItemT]):
 
     def encode_turn(self, text: str) -> list[int]:
         """A turn written as text, as the policy would have sampled it: the format's tags whole, the end included."""
-        return self._kit.encode_turn(text)
+        return self._kit.encode_turn(text, self.turn_ends)
 
     def write_turn(self, turn: OracleTurn) -> str:
         """A turn as text in the episode's format, ready for ``encode_turn``."""
@@ -298,8 +298,14 @@ class EpisodeCore(EpisodeView[ItemT]):
     def _use(self, toolbox: Toolbox) -> None:
         """Takes an episode's tools and what is made for them."""
         self._kit = make_kit(self.env_id, toolbox, self.tokenizer, self.format)
-        self.renderer, self.turn_ends = self._kit.renderer, self._kit.turn_ends
+        self.renderer = self._kit.renderer
+        self._open_turn(self.renderer.turn_opening)
         self._replies = ReplyWriter(self.renderer, self.budgets, self.context_rule, self._system_prompt)
+
+    def _open_turn(self, opening: str) -> None:
+        """Begins a turn of which so much has been written already."""
+        self._opening = opening
+        self.turn_ends = self._kit.turn_ends(opening)
 
     @property
     def _written(self) -> Int32Array:
@@ -316,7 +322,7 @@ class EpisodeCore(EpisodeView[ItemT]):
     def _finish_turn(self, cut_short: StopReason | None = None) -> None:
         """Reads the turn that has just ended; decides whether the episode ends with it."""
         index = len(self._turns)
-        tokens, text, calls, parsed = self._kit.read_turn(index, self._written.copy())
+        tokens, text, calls, parsed = self._kit.read_turn(index, self._written.copy(), self._opening)
         decision = None if cut_short is not None else self.task.decide(self.item, self._turns, parsed)
         start = self._trajectory.offset + self._turn_start
         ended = FinishedTurn(start, tokens, text, calls, parsed, decision)
@@ -355,6 +361,7 @@ class EpisodeCore(EpisodeView[ItemT]):
         reply = self._replies.write(self._trajectory, ended.tokens, messages, record)
         if not reply.written:
             return StopReason.CONTEXT
+        self._open_turn(reply.opening)
         self._messages = tuple(messages)
         self._news_start = start if self.segment_index == segment else 0
         if reply.was_cut:

@@ -77,20 +77,23 @@ class EpisodeKit:
     toolbox: Toolbox
     executor: ToolExecutor
     renderer: ChatRenderer
-    turn_ends: TurnEnds
 
     def fork(self) -> EpisodeKit:
         """A kit with a fork of the tools."""
         toolbox = self.toolbox.fork()
         executor = self.executor if toolbox is self.toolbox else ToolExecutor(toolbox.tools)
-        return EpisodeKit(self.tokenizer, self.format, toolbox, executor, self.renderer, self.turn_ends)
+        return EpisodeKit(self.tokenizer, self.format, toolbox, executor, self.renderer)
 
-    def encode_turn(self, text: str) -> list[int]:
+    def turn_ends(self, opening: str) -> TurnEnds:
+        """Where a turn ends of which so much has been written already."""
+        return _shared_turn_ends(self.tokenizer, self.format, opening, self.renderer.end_of_turn_ids)
+
+    def encode_turn(self, text: str, turn_ends: TurnEnds) -> list[int]:
         """A turn written as text, as the policy would have sampled it: the format's tags whole, the end included."""
         ids: list[int] = []
         for piece in _tag_pattern(self.format.tags).split(text):
             ids += self.tokenizer.encode(piece) if piece in self.format.tags else self.tokenizer.encode_plain(piece)
-        ended = bool(ids) and self.turn_ends.ends(ids)
+        ended = bool(ids) and turn_ends.ends(ids)
         return ids if ended else [*ids, self.renderer.end_of_turn_id]
 
     def write_turn(self, turn: OracleTurn) -> str:
@@ -99,15 +102,18 @@ class EpisodeKit:
         answer = "" if turn.answer is None else self.format.write_answer(turn.answer)
         return "\n".join(part for part in (turn.text, calls, answer) if part)
 
-    def read_turn(self, index: int, ids: Int32Array) -> tuple[EndedTurn, str, tuple[ToolCall, ...], ParsedTurn]:
-        """A turn's tokens, its text, its calls checked, and what the format reads in it."""
+    def read_turn(
+        self, index: int, ids: Int32Array, opening: str
+    ) -> tuple[EndedTurn, str, tuple[ToolCall, ...], ParsedTurn]:
+        """A turn's tokens, its text, its calls checked, and what the format reads in it behind its opening."""
+        turn_ends = self.turn_ends(opening)
         whole = self.tokenizer.decode(ids.tolist())
-        ended_by_id = int(ids[-1]) in self.turn_ends.end_ids
+        ended_by_id = int(ids[-1]) in turn_ends.end_ids
         text = self.tokenizer.decode(ids[:-1].tolist()) if ended_by_id else whole
-        parsed = self.format.parse(self.renderer.turn_opening + text)
+        parsed = self.format.parse(opening + text)
         calls = tuple(self.executor.check(call) for call in parsed.calls)
         # The token that completed a closing tag may hold more than its end.
-        goes_on = whole.endswith(self.format.closing_tags) or (not ended_by_id and self.turn_ends.ends(ids))
+        goes_on = whole.endswith(self.format.closing_tags) or (not ended_by_id and turn_ends.ends(ids))
         return EndedTurn(index, ids, goes_on), text, calls, parsed
 
 
@@ -123,8 +129,7 @@ def make_kit(env_id: str, toolbox: Toolbox, tokenizer: Tokenizer, tool_format: T
     if refusal is not None:
         raise ConfigError(f"tool_format={tool_format.name!r} does not fit {env_id}: {refusal}")
     renderer = _shared_renderer(tokenizer, tool_format, json.dumps(schemas))
-    turn_ends = _shared_turn_ends(tokenizer, tool_format, renderer.turn_opening, renderer.end_of_turn_ids)
-    return EpisodeKit(tokenizer, tool_format, toolbox, ToolExecutor(toolbox.tools), renderer, turn_ends)
+    return EpisodeKit(tokenizer, tool_format, toolbox, ToolExecutor(toolbox.tools), renderer)
 
 
 def phrased(text: str, tool_format: ToolFormat) -> str:

@@ -34,6 +34,7 @@ def take_state(core: EpisodeCore[Any], state: dict[str, Any]) -> None:
         return
     core._item = core.task.item(core._index)
     core._use(core.task.begin(core._item))
+    core._open_turn(state["_opening"])
     if core.done:
         core.close()
     elif not isinstance(core._kit.toolbox, SharedTools):

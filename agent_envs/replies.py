@@ -33,10 +33,17 @@ class EndedTurn:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What became of a reply: laid out, and whether contents were shortened; not laid out where nothing fits."""
+    """What became of a reply.
+
+    Attributes:
+        written: False where it has no room.
+        was_cut: contents were shortened.
+        opening: what it has already written of the policy's next turn.
+    """
 
     written: bool
     was_cut: bool = False
+    opening: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +88,13 @@ class ReplyWriter:
             if rewritten is not None:
                 self._keep(trajectory, turn, rewritten)
                 trajectory.open_segment(_prompt_of(rewritten), rewritten.turns)
-                return Reply(True, rewritten.feedback.was_cut)
+                return Reply(True, rewritten.feedback.was_cut, rewritten.feedback.opening)
         if grown is None:
             return Reply(False)
         self._keep(trajectory, turn, grown)
         buffer.append_environment(grown.feedback.ids, turn.index)
         trajectory.turns_in_context += 1
-        return Reply(True, grown.feedback.was_cut)
+        return Reply(True, grown.feedback.was_cut, grown.feedback.opening)
 
     def _wants_rewriting(self, trajectory: Trajectory, grown: _Context | None) -> bool:
         if not self._rule.rewrites:
@@ -135,7 +142,8 @@ class ReplyWriter:
         ids = np.asarray(self._renderer.prompt(self._system_prompt, self._write(record)), np.int32)
         if len(ids) >= self._budgets.max_context:
             return None
-        return _Context(ids, Feedback([], was_cut=False), turns=0, was_squeezed=False)
+        feedback = Feedback([], was_cut=False, opening=self._renderer.turn_opening)
+        return _Context(ids, feedback, turns=0, was_squeezed=False)
 
     def _write(self, record: ContextRecord) -> str:
         assert self._rule.function is not None, "summary and rebuild are made with a function"
