@@ -87,7 +87,8 @@ class QaTask:
     def metrics(self, outcome: Outcome[Question]) -> dict[str, float]:
         """EM, F1, recall of the gold paragraphs, format, counts, and what each term of the reward earned."""
         scores = {"em": em(outcome), "f1": f1(outcome), "support_recall": support_recall(outcome)}
-        return {**common_metrics(outcome), **scores, **self._reward.breakdown(outcome)}
+        common = common_metrics(outcome)
+        return {"reward": common["reward"], **scores, **common, **self._reward.breakdown(outcome)}
 
     def oracle(self, item: Question) -> Sequence[OracleTurn]:
         """Looks up every gold paragraph, then answers."""
