@@ -145,7 +145,7 @@ class Task(Protocol[ItemT]):
         ...
 
     def metrics(self, outcome: Outcome[ItemT]) -> dict[str, float]:
-        """Scores of a finished episode, by name."""
+        """Scores of a finished episode, by name; ``em`` is 1 where the task was solved, else 0."""
         ...
 
     def oracle(self, item: ItemT) -> Sequence[OracleTurn]:

@@ -155,12 +155,13 @@ class BfclTask:
         return self._reward.turn(outcome)
 
     def metrics(self, outcome: Outcome[BfclItem]) -> dict[str, float]:
-        """Accuracy, what was wrong by kind (at most one of the errors is 1), and counts."""
+        """Accuracy (also as ``em``), what was wrong by kind (at most one of the errors is 1), and counts."""
         verdict = judge(outcome)
         errors = _MULTI_ERRORS if outcome.item.multi_turn else _SINGLE_ERRORS
         kinds = [event.kind for event in outcome.events]
         return {
             "reward": sum(turn.reward for turn in outcome.turns),
+            "em": float(verdict.valid),
             "accuracy": float(verdict.valid),
             **{name: float(name == _error_metric(verdict, outcome.item)) for name in errors},
             "turns": float(len(outcome.turns)),

@@ -221,10 +221,11 @@ class ToolUseTask:
         return float(score)
 
     def metrics(self, outcome: Outcome[Item]) -> dict[str, float]:
-        """The score, and counts."""
+        """The score, ``em`` (1 where the score is), and counts."""
         kinds = [event.kind for event in outcome.events]
         return {
             "reward": sum(turn.reward for turn in outcome.turns),
+            "em": float(outcome.turns[-1].reward == 1.0),
             "score": outcome.turns[-1].reward,
             "answered": float(outcome.turns[-1].answer is not None),
             "turns": float(len(outcome.turns)),

@@ -102,19 +102,12 @@ def results_of(calls: Sequence[ToolCall], jobs: Sequence[Job]) -> tuple[ToolResu
 def _run_beside_each_other(jobs: Sequence[Job]) -> None:
     """Starts each job and waits until it is done or its deadline has passed."""
     start = time.monotonic()
-    threads = []
+    threads: list[tuple[threading.Thread, float]] = []
     try:
         for job in jobs:
-            job.deadline = None if job.tool.timeout_s is None else start + job.tool.timeout_s
-            if job.deadline is not None:
-                # Daemon threads: a hanging tool must not keep the process from ending.
-                thread = threading.Thread(target=job.work, name=f"tool-{job.tool.name}", daemon=True)
-                try:
-                    thread.start()
-                except RuntimeError as error:  # the system has no thread left
-                    job.give_up(f"was not run ({error})")
-                else:
-                    threads.append((thread, job.deadline))
+            if job.tool.timeout_s is not None:
+                job.deadline = start + job.tool.timeout_s
+                threads += _started(job, job.deadline)
         for job in jobs:
             if job.deadline is None:
                 job.work()
@@ -123,3 +116,15 @@ def _run_beside_each_other(jobs: Sequence[Job]) -> None:
     finally:  # also on Ctrl-C: no job that waits for its lock may start later
         for job in jobs:
             job.expire()
+
+
+def _started(job: Job, deadline: float) -> list[tuple[threading.Thread, float]]:
+    """The job's thread and deadline; none where the system has no thread left, which is the job's failure."""
+    # Daemon threads: a hanging tool must not keep the process from ending.
+    thread = threading.Thread(target=job.work, name=f"tool-{job.tool.name}", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        job.give_up(f"was not run ({error})")
+        return []
+    return [(thread, deadline)]

@@ -252,21 +252,24 @@ class _Link:
 
     async def _hold(self, opened: asyncio.Future[Any], scope: Any) -> None:
         """Opens the connection and keeps it until it breaks or the scope is cancelled."""
-        import anyio
-        from mcp import Client
-
         try:
             with scope:
-                async with Client(_transport(self._server, self._last_words)) as client:
-                    if not opened.done():
-                        opened.set_result(client)
-                    await anyio.sleep_forever()
+                await self._serve(opened)
         except Exception as error:  # the connection broke, or was never there
             if not opened.done():
                 opened.set_exception(error)
         finally:
             if not opened.done():
                 opened.set_exception(ConnectionError("the session was closed"))
+
+    async def _serve(self, opened: asyncio.Future[Any]) -> None:
+        import anyio
+        from mcp import Client
+
+        async with Client(_transport(self._server, self._last_words)) as client:
+            if not opened.done():
+                opened.set_result(client)
+            await anyio.sleep_forever()
 
     def _words(self, what: str, error: BaseException | None) -> str:
         said = self._last_words.decode(errors="replace").strip()
