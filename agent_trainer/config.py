@@ -81,7 +81,9 @@ class AgentConfig(GRPOConfig):
         max_importance_weight: where that weight is truncated, > 0.
         sampler: what generates: "hf".
         max_in_flight: episodes played at once per process, >= 1.
-        env_threads: environments that work at once per process, >= 1.
+        env_threads: tool calls at once per process, >= 1.
+        env_deadline_s: how long the tools of one turn (or one reset) may take, in seconds; then the episode ends as
+            failed and is left out.
         eval_tasks: tasks of the evaluation environment that ``evaluate()`` plays, one episode each; 0 for none.
         eval_temperature: of the sampler while evaluating; 0 is greedy.
         save_episodes: append every episode to ``output_dir/episodes.jsonl``.
@@ -109,7 +111,8 @@ class AgentConfig(GRPOConfig):
 
     sampler: str = "hf"
     max_in_flight: int = 256
-    env_threads: int = 8
+    env_threads: int = 64
+    env_deadline_s: float = 600.0
 
     eval_tasks: int = 0
     eval_temperature: float = 0.0
@@ -187,7 +190,7 @@ class AgentConfig(GRPOConfig):
             registry.get(name)  # type: ignore[attr-defined]
         for name in ("updates_per_rollout", "loss_constant_tokens", "max_in_flight", "env_threads", "num_iterations"):
             self._require(name, getattr(self, name) >= 1, ">= 1")
-        for name in ("temperature", "max_importance_weight"):
+        for name in ("temperature", "max_importance_weight", "env_deadline_s"):
             self._require(name, getattr(self, name) > 0, "> 0")
         for name in ("beta", "epsilon", "eval_temperature", "eval_tasks"):
             self._require(name, getattr(self, name) >= 0, ">= 0")

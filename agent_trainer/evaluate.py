@@ -43,7 +43,7 @@ class EvaluationSettings:
         sampling: of a model given as such; a sampler brings its own. Temperature 0 is greedy.
         seed: chooses the questions, and the random streams where the sampling is not greedy.
         max_in_flight: episodes at once, >= 1.
-        num_threads: environments that work at once, >= 1.
+        num_threads: tool calls at once, >= 1.
         records: None, or the JSON Lines file to write, one line per question as it ends.
         progress: draw a bar on standard error.
     """
@@ -51,7 +51,7 @@ class EvaluationSettings:
     sampling: SamplingParams = field(default_factory=lambda: SamplingParams(temperature=0.0))
     seed: int = 0
     max_in_flight: int = 64
-    num_threads: int = 8
+    num_threads: int = 64
     records: Path | None = None
     progress: bool = True
 

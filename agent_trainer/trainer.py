@@ -220,7 +220,10 @@ class AgentTrainer(GRPOTrainer):
         if training not in self._engines:
             sampler = self._sampler(policy, training)
             make_env = self._stage_for(training).make_env
-            self._engines[training] = RolloutEngine(make_env, sampler, self.args.max_in_flight, self.args.env_threads)
+            args = self.args
+            self._engines[training] = RolloutEngine(
+                make_env, sampler, args.max_in_flight, args.env_threads, args.env_deadline_s
+            )
         return self._engines[training]
 
     def _sampler(self, policy: nn.Module, training: bool) -> Sampler:
