@@ -112,7 +112,6 @@ class HttpRetriever:
         """
         self._base, self._secure = _read_url(url)
         self._options = options
-        self._inherited: list[_Session] = []
         try:
             self._session = _Session(self._secure, options)
         except ImportError as error:
@@ -159,8 +158,6 @@ class HttpRetriever:
 
     def _session_here(self) -> _Session:
         if self._session.pid != os.getpid():
-            # Kept as it is: to close the parent's connections here could disturb them, or wait for a lock for ever.
-            self._inherited.append(self._session)
             self._session = _Session(self._secure, self._options)
         return self._session
 

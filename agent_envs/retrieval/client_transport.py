@@ -54,12 +54,12 @@ class Transport:
             max_connections: at once; more exchanges wait for one.
             max_response_bytes: a longer body is an error.
         """
+        self._idle: deque[httpcore.HTTPConnection] = deque()
         self._max_response_bytes = max_response_bytes
         self._exchange = _Exchange()
         self._backend = _Backend(self._exchange)
         self._tls = ssl.create_default_context() if secure else None
         self._free = threading.BoundedSemaphore(max_connections)
-        self._idle: deque[httpcore.HTTPConnection] = deque()
 
     def request(self, method: str, url: str, body: bytes, deadline: float) -> Answer:
         """One exchange.
@@ -96,6 +96,9 @@ class Transport:
         """Closes the connections that no exchange uses; the next one opens one again."""
         while self._idle:
             self._idle.pop().close()
+
+    def __del__(self) -> None:
+        self.close()  # a retriever that environments share is closed by nobody
 
     @contextmanager
     def _connection(self, url: str) -> Iterator[httpcore.HTTPConnection]:
