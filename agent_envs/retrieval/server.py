@@ -53,6 +53,8 @@ class RetrievalServer:
             ConfigError: the address cannot be listened at.
             MissingExtraError: the extra ``serve`` is not installed.
         """
+        if not 0 <= port < 65536:
+            raise ConfigError(f"a port is in [0, 65535], not {port}")
         self.service = IndexService(load, options)
         self._server = _uvicorn_server(self.service)
         self.service.on_failure = self.stop
@@ -60,7 +62,7 @@ class RetrievalServer:
             self._socket = socket.create_server((host, port), backlog=BACKLOG)
             # Those accepted inherit it; else the body of an answer would wait for the client's word on its headers.
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except (OSError, OverflowError) as error:
+        except OSError as error:
             raise ConfigError(f"cannot listen at {host}:{port}: {error}") from error
         self.host, self.port = host, int(self._socket.getsockname()[1])
         self._thread: threading.Thread | None = None
