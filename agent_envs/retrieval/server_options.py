@@ -29,15 +29,19 @@ class ServedIndex:
     count: int = 0
 
 
-def open_folder(folder: str | Path) -> ServedIndex:
+def open_folder(folder: str | Path, encoder: str | None = None) -> ServedIndex:
     """The index of a folder that ``agentr1 index build`` wrote.
+
+    Args:
+        folder: of the index.
+        encoder: where the model of a dense index is, if not where the manifest says.
 
     Raises:
         DataError: the folder is no finished index, or is damaged.
         MissingExtraError: the index is dense, and the extra ``retrieval`` is not installed.
     """
     manifest = read_manifest(folder)
-    return ServedIndex(load_index(folder), manifest.kind, manifest.corpus_sha256, manifest.passages)
+    return ServedIndex(load_index(folder, encoder), manifest.kind, manifest.corpus_sha256, manifest.passages)
 
 
 @dataclass(frozen=True, slots=True)
