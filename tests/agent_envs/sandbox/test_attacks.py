@@ -85,17 +85,26 @@ def outside(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> Ite
         server.close()
 
 
-def namespace_of(process: SandboxProcess) -> str:
-    return os.readlink(f"/proc/{process.pid}/ns/pid_for_children")
+def mark_of(process: SandboxProcess) -> str:
+    """What finds a sandbox's processes: its PID namespace, or for those who may not see that, its first process.
+
+    The first process ends after all others, as it waits for the namespace to be empty.
+    """
+    try:
+        return os.readlink(f"/proc/{process.pid}/ns/pid_for_children")
+    except PermissionError:  # only root can look into a process that guards itself
+        return str(process.pid)
 
 
-def alive_in(namespace: str) -> list[str]:
-    """The processes of a PID namespace that still run; one that goes while we look is none."""
+def alive_in(mark: str) -> list[str]:
+    """The processes with that mark that still run; one that goes while we look is none."""
+    if mark.isdigit():
+        return [mark] if Path(f"/proc/{mark}").exists() else []
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
-                if os.readlink(f"/proc/{entry}/ns/pid") == namespace:
+                if os.readlink(f"/proc/{entry}/ns/pid") == mark:
                     found.append(entry)
             except OSError:
                 continue
@@ -107,10 +116,10 @@ def limits_for(attack: Attack) -> Limits:
 
 
 def launch(outside: Outside, attack: Attack) -> tuple[Execution, str, float]:
-    """Runs an attack to its end; gives how it ended, its namespace, and the seconds from sending it to its end."""
+    """Runs an attack to its end; gives how it ended, its mark, and the seconds from sending it to its end."""
     process = SandboxProcess(limits_for(attack), (), namespaces=True)
     try:
-        namespace = namespace_of(process)
+        mark = mark_of(process)
         found = process.run(
             "import os\n"
             "def is_open(fd):\n"
@@ -123,14 +132,14 @@ def launch(outside: Outside, attack: Attack) -> tuple[Execution, str, float]:
         execution = process.run(outside.code(attack, int(found.value or -1)))
     finally:
         process.kill()
-    return execution, namespace, time.monotonic() - start
+    return execution, mark, time.monotonic() - start
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attack_fails(outside: Outside, name: str) -> None:
     attack = ATTACKS[name]
     library = Path(os.__file__).stat()
-    execution, namespace, seconds = launch(outside, attack)
+    execution, mark, seconds = launch(outside, attack)
     texts = (execution.stdout, execution.stderr, execution.value or "", execution.error)
     assert execution.status in attack.statuses, execution
     assert seconds < limits_for(attack).timeout_s + MARGIN_S
@@ -140,7 +149,7 @@ def test_attack_fails(outside: Outside, name: str) -> None:
     assert outside.canary.read_text() == SECRET
     assert (Path(os.__file__).stat().st_size, Path(os.__file__).stat().st_mtime) == (library.st_size, library.st_mtime)
     assert outside.received == []
-    assert alive_in(namespace) == []
+    assert alive_in(mark) == []
 
 
 def test_there_are_attacks_enough() -> None:
@@ -161,10 +170,10 @@ INNER_WALLS = [
 @pytest.mark.parametrize("name", INNER_WALLS)
 def test_the_namespaces_hold_without_the_filter(outside: Outside, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent_envs.sandbox.process.build_filter", lambda machine: build_filter(machine, frozenset()))
-    execution, namespace, _ = launch(outside, ATTACKS[name])
+    execution, mark, _ = launch(outside, ATTACKS[name])
     assert execution.status in ENDS
     assert "BREACH" not in execution.stdout
-    assert alive_in(namespace) == []
+    assert alive_in(mark) == []
 
 
 HEAVY = [
@@ -203,15 +212,20 @@ def test_no_zombie_and_no_descriptor_is_left(outside: Outside) -> None:
     assert "Z" not in states
 
 
+def wait_until_gone(mark: str) -> None:
+    deadline = time.monotonic() + MARGIN_S
+    while alive_in(mark) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert alive_in(mark) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can see the processes that a killed supervisor leaves")
 def test_everything_ends_when_the_supervisor_is_killed() -> None:
     process = SandboxProcess(LIMITS, (), namespaces=True)
-    namespace = namespace_of(process)
-    assert alive_in(namespace)
+    mark = mark_of(process)
+    assert alive_in(mark)
     os.kill(process.pid, signal.SIGKILL)
-    deadline = time.monotonic() + MARGIN_S
-    while alive_in(namespace) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert alive_in(namespace) == []
+    wait_until_gone(mark)
     assert process.run("1").status == "killed"
 
 
@@ -219,14 +233,15 @@ def test_everything_ends_when_the_parent_is_killed() -> None:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        process = SandboxProcess(LIMITS, (), namespaces=True)
-        os.write(writer, namespace_of(process).encode())
-        os.kill(os.getpid(), signal.SIGKILL)
-    namespace = os.read(reader, 100).decode()
+        try:
+            process = SandboxProcess(LIMITS, (), namespaces=True)
+            os.write(writer, mark_of(process).encode())
+            os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)  # never on into the tests that are the parent's
+    os.close(writer)
+    mark = os.read(reader, 100).decode()
     os.waitpid(child, 0)
     os.close(reader)
-    os.close(writer)
-    deadline = time.monotonic() + MARGIN_S
-    while alive_in(namespace) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert alive_in(namespace) == []
+    assert mark
+    wait_until_gone(mark)
