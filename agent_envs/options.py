@@ -62,6 +62,37 @@ class EpisodeOptions:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class VectorOptions:
+    """What ``gym.make_vec`` takes beside an environment's own options.
+
+    Attributes:
+        autoreset_mode: what becomes of an episode that is over: "NextStep", "SameStep" or "Disabled".
+        deadline_s: how long one turn's tools may take in all; then the episode ends as failed.
+        max_threads: tool calls at once, per process; None for as many as there are.
+        workers: processes that the environments are spread over; 0 keeps them in this one.
+    """
+
+    autoreset_mode: str = "NextStep"
+    deadline_s: float = 60.0
+    max_threads: int | None = dataclasses.field(default=None, metadata={"any": True})
+    workers: int = 0
+
+    def __post_init__(self) -> None:
+        """Checks the choices.
+
+        Raises:
+            ConfigError: a value is not allowed.
+        """
+        require_choice("autoreset_mode", self.autoreset_mode, ("NextStep", "SameStep", "Disabled"))
+        if not self.deadline_s > 0:
+            raise ConfigError(f"deadline_s is a number of seconds > 0, not {self.deadline_s}")
+        if self.max_threads is not None and (not isinstance(self.max_threads, int) or self.max_threads < 1):
+            raise ConfigError(f"max_threads is a whole number >= 1 or None, not {self.max_threads!r}")
+        if self.workers < 0:
+            raise ConfigError(f"workers is a whole number >= 0, not {self.workers}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Option:
     """One keyword argument, for help texts."""
 

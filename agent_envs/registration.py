@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import gymnasium as gym
@@ -10,11 +11,13 @@ from agent_envs.budgets import Budgets
 from agent_envs.context_rules import make_rule
 from agent_envs.envs import AgentEnv, TokenEnv, TurnEnv
 from agent_envs.episode import EpisodeCore
+from agent_envs.errors import ConfigError
 from agent_envs.formats import FORMATS
-from agent_envs.options import EpisodeOptions, read_options
+from agent_envs.options import EpisodeOptions, VectorOptions, read_options
 from agent_envs.tasks.catalogue import TASKS
 from agent_envs.tokenizers import load_tokenizer
 from agent_envs.vector.env import AgentVectorEnv
+from agent_envs.vector.workers import remote_envs
 
 
 def make_env(task: str, render_mode: str | None = None, **options: Any) -> AgentEnv[Any, Any]:
@@ -39,31 +42,32 @@ def make_env(task: str, render_mode: str | None = None, **options: Any) -> Agent
     return env
 
 
-def make_vector_env(
-    task: str,
-    num_envs: int = 1,
-    autoreset_mode: str = "NextStep",
-    deadline_s: float = 60.0,
-    max_threads: int | None = None,
-    render_mode: str | None = None,
-    **options: Any,
-) -> AgentVectorEnv:
+def make_vector_env(task: str, num_envs: int = 1, render_mode: str | None = None, **options: Any) -> AgentVectorEnv:
     """Makes environments side by side; ``gym.make_vec`` calls this.
 
     Args:
         task: a name of ``TASKS``.
         num_envs: how many, >= 1.
-        autoreset_mode: "NextStep", "SameStep" or "Disabled".
-        deadline_s: how long one turn's tools may take in all; then the episode ends as failed.
-        max_threads: tool calls at once; None for as many as there are.
         render_mode: None or "ansi".
-        options: as for ``make_env``.
+        options: the fields of ``VectorOptions``, and as for ``make_env``.
 
     Raises:
         ConfigError: as for ``make_env``, or a number out of range.
     """
-    envs = [make_env(task, render_mode, **options) for _ in range(num_envs)]
-    return AgentVectorEnv(envs, autoreset_mode, deadline_s, max_threads)
+    known = {field.name for field in dataclasses.fields(VectorOptions)}
+    given = {name: options.pop(name) for name in known.intersection(options)}
+    (vector,) = read_options((VectorOptions,), given, TASKS.get(task).env_id)
+    if num_envs < 1:
+        raise ConfigError(f"num_envs is a whole number >= 1, not {num_envs!r}")
+    first = make_env(task, render_mode, **options)
+    envs: list[Any]
+    if vector.workers:
+        envs = remote_envs(first, num_envs, vector.workers, vector.deadline_s, vector.max_threads)
+    else:
+        envs = [first, *(make_env(task, render_mode, **options) for _ in range(num_envs - 1))]
+    # Workers keep the deadline themselves; the little more here is for a worker that keeps none.
+    deadline_s = vector.deadline_s * 1.5 + 5.0 if vector.workers else vector.deadline_s
+    return AgentVectorEnv(envs, vector.autoreset_mode, deadline_s, None if vector.workers else vector.max_threads)
 
 
 def make_core(task: str, common: EpisodeOptions, own: Any) -> EpisodeCore[Any]:
