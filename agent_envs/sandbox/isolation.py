@@ -14,11 +14,10 @@ from agent_envs.sandbox.seccomp import this_machine
 
 LEVELS = ("require", "best-effort")
 ADVICE = (
-    "Allow unprivileged user namespaces (in a container: --security-opt seccomp=unconfined --security-opt "
-    "apparmor=unconfined, or --cap-add SYS_ADMIN as root; on Ubuntu: sysctl "
-    "kernel.apparmor_restrict_unprivileged_userns=0; on old "
-    'Debian: sysctl kernel.unprivileged_userns_clone=1), or accept isolation="best-effort", which sets '
-    "limits but lets the code read files and signal processes as this user"
+    "Allow user namespaces (in a container: --security-opt seccomp=unconfined --security-opt apparmor=unconfined; on "
+    "Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0; on old Debian: sysctl "
+    'kernel.unprivileged_userns_clone=1), or accept isolation="best-effort", which sets limits but lets the code read '
+    "files and signal processes as this user"
 )
 
 
