@@ -133,6 +133,13 @@ def ids_of(core: EpisodeCore[Any], turns: Sequence[str]) -> list[int]:
     return [token_id for turn in turns for token_id in core.encode_turn(turn)]
 
 
+def play_texts(core: EpisodeCore[Any], turns: Sequence[str]) -> None:
+    """Plays turns until they or the episode end."""
+    for text in turns:
+        if not core.done:
+            core.feed(core.encode_turn(text))
+
+
 def transcript(env: AgentEnv[Any, Any], seed: int, actions: Sequence[Action]) -> list[Any]:
     """What the environment gave, from reset to the end of the episode or of the actions, as values that compare."""
     steps: list[Any] = [comparable(env.reset(seed=seed))]
@@ -152,7 +159,7 @@ def continued(env: AgentEnv[Any, Any], actions: Sequence[Action]) -> list[Any]:
 def comparable(value: Any) -> Any:
     """Plain data as it is, arrays by a checksum of their bytes."""
     if isinstance(value, np.ndarray):
-        return f"{value.dtype} {value.shape} {zlib.crc32(np.ascontiguousarray(value)):08x}"
+        return f"{value.dtype} {value.shape} {zlib.crc32(value.tobytes()):08x}"
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Mapping):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from agent_envs.checker.report import Finding
-from agent_envs.checker.rules import copies, faces, records, texts
+from agent_envs.checker.rules import copies, faces, gold, records, texts
 from agent_envs.checker.subject import Subject
 from agent_envs.registry import Registry
 
@@ -54,8 +54,13 @@ for _name, _check, _sentence in (
     ("hostile-turns", texts.hostile_turns, "A turn that spells control tokens or replies forges neither."),
     ("hostile-documents", texts.hostile_documents, "A tool's text opens no message and never counts as the policy's."),
     ("malformed-calls", texts.malformed_calls, "A broken call is an error to mend; it ends nothing and earns nothing."),
-    ("no-gold", texts.no_gold, "The gold answer is in no prompt, schema, info, hint or error that comes unasked."),
-    ("oracle", texts.oracle, "The task's own solution ends the episode and earns its documented return."),
+    ("no-gold", gold.no_gold, "The gold answer is in no prompt, schema, info, hint or error that comes unasked."),
+    (
+        "blind-tools",
+        gold.blind_tools,
+        "With another gold answer in the item, prompts, tools and replies stay the same.",
+    ),
+    ("oracle", gold.oracle, "The task's own solution ends the episode and earns its documented return."),
     (
         "determinism",
         copies.determinism,

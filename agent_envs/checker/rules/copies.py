@@ -14,7 +14,17 @@ from typing import Any
 from agent_envs.checker.driving import plain
 from agent_envs.checker.replay import digest
 from agent_envs.checker.report import Finding
-from agent_envs.checker.subject import LEVELS, SkipRuleError, Subject, compare, continued, ids_of, recipe, transcript
+from agent_envs.checker.subject import (
+    LEVELS,
+    SkipRuleError,
+    Subject,
+    compare,
+    continued,
+    ids_of,
+    play_texts,
+    recipe,
+    transcript,
+)
 from agent_envs.reference_policies import WRONG_ANSWER
 from agent_envs.tasks.base import OracleTurn
 
@@ -115,9 +125,7 @@ def fork(subject: Subject) -> Iterator[Finding]:
         yield from compare("an original that its fork leaves alone", standing, plain(core.snapshot()), how)
         ends = []
         for _ in range(2):
-            for text in turns[1:]:
-                if not core.done:
-                    core.feed(core.encode_turn(text))
+            play_texts(core, turns[1:])
             ends.append(plain(core.snapshot()))
             core.restore(saved)
             yield from compare("a state that is restored as it was saved", standing, plain(core.snapshot()), how)

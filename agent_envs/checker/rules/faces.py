@@ -77,7 +77,8 @@ def flags(subject: Subject) -> Iterator[Finding]:
     for level, seed, env, actions in [*_plays(subject), *_overlong(subject)]:
         env.reset(seed=seed)
         for count, action in enumerate(actions, start=1):
-            _, _, terminated, truncated, info = env.step(action)
+            step: tuple[Any, ...] = env.step(action)
+            _, _, terminated, truncated, info = step
             how = recipe(level, seed, actions[:count])
             got = f"terminated={terminated!r}, truncated={truncated!r}, info={shown(info)}"
             if type(terminated) is not bool or type(truncated) is not bool:

@@ -17,10 +17,10 @@ from agent_envs.episode import EpisodeCore
 from agent_envs.formats import FORMATS
 from agent_envs.formats.base import ParsedTurn
 from agent_envs.replies import ReplyWriter
-from agent_envs.tasks.base import Decision, OracleTurn, Outcome, Toolbox
+from agent_envs.tasks.base import Decision, OracleTurn, Outcome, SharedTools, Toolbox
 from agent_envs.tokenizers import ByteTokenizer
 from agent_envs.types import Episode, FeedResult, Segment, Turn
-from tests.agent_envs.small_task import SmallTask
+from tests.agent_envs.small_task import SmallTask, lookup_tool
 
 _COUNTER = itertools.count()
 
@@ -42,7 +42,8 @@ def core_of(
 
 
 def good_env(level: str = "turn") -> AgentEnv[Any, Any]:
-    return TurnEnv(core_of()) if level == "turn" else TokenEnv(core_of())
+    core = core_of(RiddleTask())
+    return TurnEnv(core) if level == "turn" else TokenEnv(core)
 
 
 def registered(env_id: str, maker: str) -> AgentEnv[Any, Any]:
@@ -248,6 +249,35 @@ class TellsTheAnswer(GoodTask):
         return f"{super().user_prompt(item)} (Hint: {item})"
 
 
+@dataclasses.dataclass(frozen=True)
+class Riddle:
+    question: str
+    answer: str
+
+
+class RiddleTask(GoodTask):
+    """The small task with items of named fields."""
+
+    def item(self, index: int) -> Any:
+        return Riddle(f"What is document {index}?", self.items[index])
+
+    def user_prompt(self, item: Any) -> str:
+        return str(item.question)
+
+    def reward(self, outcome: Outcome[Any]) -> float:
+        return 0.0 if outcome.reason is None else float(outcome.turns[-1].answer == outcome.item.answer)
+
+    def oracle(self, item: Any) -> Sequence[OracleTurn]:
+        return super().oracle(item.answer)
+
+
+class ToolsThatKnow(RiddleTask):
+    """Has a tool that gives the item's gold answer away."""
+
+    def begin(self, item: Any) -> SharedTools:
+        return SharedTools((lookup_tool((item.answer,)),))
+
+
 class WrongSolution(GoodTask):
     """Believes something false."""
 
@@ -301,6 +331,7 @@ BROKEN: dict[str, Callable[[], AgentEnv[Any, Any]]] = {
     "hostile-documents": lambda: TurnEnv(core_of(tokenizer=LooseTokenizer())),
     "malformed-calls": lambda: TurnEnv(core_of(MistakesAreFatal())),
     "no-gold": lambda: TurnEnv(core_of(TellsTheAnswer())),
+    "blind-tools": lambda: TurnEnv(core_of(ToolsThatKnow())),
     "oracle": lambda: TurnEnv(core_of(WrongSolution())),
     "determinism": lambda: Counting(core_of()),
     "deepcopy": lambda: SharesItsCore(core_of()),

@@ -17,7 +17,7 @@ FORMAT_CASES = [("AgentR1/HotpotQA-v0", {"tool_format": name}) for name in FORMA
 FORMAT_CASES += [("AgentR1/PythonMath-v0", {"tool_format": "retool"})]  # it calls a Python tool and nothing else
 
 # What a task has nothing to try on: no tool that is run, no answer in words.
-NOT_TO_BE_HAD = {"observation-budget", "hostile-documents", "no-gold"}
+NOT_TO_BE_HAD = {"observation-budget", "hostile-documents", "no-gold", "blind-tools"}
 
 
 @pytest.mark.parametrize(("env_id", "options"), CASES)
