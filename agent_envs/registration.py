@@ -62,7 +62,7 @@ def make_vector_env(task: str, num_envs: int = 1, render_mode: str | None = None
     first = make_env(task, render_mode, **options)
     envs: list[Any]
     if vector.workers:
-        envs = remote_envs(first, num_envs, vector.workers, vector.deadline_s, vector.max_threads)
+        envs = list(remote_envs(first, num_envs, vector.workers, vector.deadline_s, vector.max_threads))
     else:
         envs = [first, *(make_env(task, render_mode, **options) for _ in range(num_envs - 1))]
     # Workers keep the deadline themselves; the little more here is for a worker that keeps none.

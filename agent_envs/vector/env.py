@@ -120,8 +120,8 @@ class AgentVectorEnv(VectorEnv[Any, Any, Any]):
         if self._sent:
             raise InvalidActionError(f"{len(self._sent)} steps are under way: recv() them before reset()")
         infos: dict[str, Any] = {}
-        for index in np.flatnonzero(mask).tolist():
-            observation, info = self._reset_one(index, seeds[index], task_ids[index])
+        begun = self._reset_many({index: (seeds[index], task_ids[index]) for index in np.flatnonzero(mask).tolist()})
+        for index, (observation, info) in begun.items():
             self._batcher.put(index, observation)
             infos = self._add_info(infos, info, index)
         return self._batcher.take(), infos
@@ -268,6 +268,18 @@ class AgentVectorEnv(VectorEnv[Any, Any, Any]):
             return False
         self._batcher.grow(index, int(action))
         return True
+
+    def _reset_many(self, wanted: Mapping[int, tuple[int | None, str | None]]) -> dict[int, tuple[Any, dict[str, Any]]]:
+        """Begins episodes; in threads, at the same time, where the environments' own code may wait for something."""
+        if not any(self.envs[index].may_block for index in wanted):
+            return {index: self._reset_one(index, *how) for index, how in wanted.items()}
+        for index, how in wanted.items():
+            self.send_reset(index, *how)
+        begun = {ready.env_id: ready for ready in self.recv(min_ready=len(wanted))}
+        for ready in begun.values():
+            if ready.error is not None:
+                raise ready.error
+        return {index: (begun[index].observation, begun[index].info) for index in wanted}
 
     def _reset_one(self, index: int, seed: int | None, task_id: str | None) -> tuple[Any, dict[str, Any]]:
         self._over[index] = False

@@ -115,7 +115,10 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("end", ["exception", "interrupt", "kill"])
+@pytest.mark.parametrize(
+    "end",
+    ["kill", pytest.param("exception", marks=pytest.mark.slow), pytest.param("interrupt", marks=pytest.mark.slow)],
+)
 def test_workers_end_with_their_parent_however_it_ends(end: str, tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(SCRIPT)
