@@ -115,9 +115,10 @@ def build_cells(
     faiss = import_faiss()
     folder = journal.folder
     if not journal.is_done(_TRAIN):
-        progress(_TRAIN, 0, None)
+        progress(_TRAIN, 0, 1)
         _write(faiss, _trained(faiss, vectors, parameters), folder / _TRAINED)
         journal.finish(_TRAIN)
+        progress(_TRAIN, 1, 1)
     rows = vectors.shape[0]
     starts = range(0, rows, shard_rows)
     for number, start in enumerate(starts):

@@ -8,7 +8,7 @@ killed goes on where it was when it is run again, and ends in the same bytes.
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -24,14 +24,22 @@ from agent_envs.retrieval.build_bm25 import build_bm25
 from agent_envs.retrieval.build_vectors import build_cells, build_graph, copy_vectors, encode_passages
 from agent_envs.retrieval.encoder import Encoder
 from agent_envs.retrieval.journal import JOURNAL, Journal
-from agent_envs.retrieval.manifest import MANIFEST, EncoderRecord, Manifest, read_manifest, record_file, write_manifest
+from agent_envs.retrieval.manifest import (
+    MANIFEST,
+    EncoderRecord,
+    FileRecord,
+    Manifest,
+    read_manifest,
+    record_file,
+    write_manifest,
+)
 from agent_envs.retrieval.passage_store import SPANS, TEXTS, PassageStore, key_of, passages_sha256, without_repetitions
 from agent_envs.retrieval.progress import Progress, silent
 from agent_envs.retrieval.vector_index import DENSE_KINDS, VECTORS, choose_parameters
 
 KINDS = ("bm25", *DENSE_KINDS)
 
-_READ = "read passages"
+_READ, _HASH = "read passages", "hash files"
 _RAW_SPANS, _KEYS = "spans.tmp", "keys.tmp"
 
 
@@ -120,7 +128,6 @@ def build_index(
     journal = Journal(folder, _dependencies(source, settings, record))
     passages = _read_passages(journal, source, settings, progress)
     parameters, names = _build_kind(journal, passages, settings, encoder, progress)
-    progress("hash files", 0, None)
     manifest = Manifest(
         kind=settings.kind,
         passages=len(passages),
@@ -128,7 +135,7 @@ def build_index(
         source=source.name,
         parameters=parameters,
         encoder=record,
-        files=tuple(record_file(folder / name) for name in (TEXTS, SPANS, *names)),
+        files=_recorded(folder, [TEXTS, SPANS, *names], progress),
         versions=_versions(settings.kind),
     )
     write_manifest(folder, manifest)
@@ -203,6 +210,7 @@ def _read_passages(journal: Journal, source: CorpusSource, settings: BuildSettin
     keys = np.fromfile(folder / _KEYS, "<u8")
     np.save(folder / SPANS, without_repetitions(spans, keys, folder / TEXTS))
     journal.finish(_READ)
+    progress(_READ, rows, rows)
     return PassageStore(folder)
 
 
@@ -244,6 +252,15 @@ def _build_kind(
     else:
         names = build_cells(journal, vectors, chosen, max(1, settings.shard_bytes // (4 * vectors.shape[1])), progress)
     return dict(chosen), names
+
+
+def _recorded(folder: Path, names: Sequence[str], progress: Progress) -> tuple[FileRecord, ...]:
+    records = []
+    for number, name in enumerate(names):
+        progress(_HASH, number, len(names))
+        records.append(record_file(folder / name))
+    progress(_HASH, len(names), len(names))
+    return tuple(records)
 
 
 def _versions(kind: str) -> dict[str, str]:
