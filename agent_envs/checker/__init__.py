@@ -12,7 +12,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.checker.report import ConformanceError, Finding, Report, RuleResult
+from agent_envs.checker.report import ConformanceError, Finding, Report, RuleResult, Status
 from agent_envs.checker.rules import RULES, Rule
 from agent_envs.checker.subject import SkipRuleError, Subject, subject_of
 from agent_envs.errors import ConfigError
@@ -82,8 +82,8 @@ def run_rule(name: str, rule: Rule, subject: Subject) -> RuleResult:
         findings.append(Finding("no exception", f"{type(error).__name__}: {error}", f"the rule {name!r}\n{where}"))
     finally:
         subject.close()
-    status = "failed" if findings else "skipped" if reason else "passed"
-    return RuleResult(name, status, tuple(findings), reason, time.perf_counter() - start)  # type: ignore[arg-type]
+    status: Status = "failed" if findings else "skipped" if reason else "passed"
+    return RuleResult(name, status, tuple(findings), reason, time.perf_counter() - start)
 
 
 __all__ = ["RULES", "ConformanceError", "Finding", "Report", "RuleResult", "check_agent_env"]

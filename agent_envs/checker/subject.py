@@ -208,10 +208,10 @@ def recipe(level: str, seed: int, actions: Sequence[Any]) -> str:
     return f"level={level!r}, reset(seed={seed}), then {shown(list(actions))}"
 
 
-def raised(work: Callable[[], object]) -> BaseException | None:
-    """What calling a function raises, or None."""
+def raised(function: Callable[..., object], *arguments: Any) -> Exception | None:
+    """What a call raises, or None."""
     try:
-        work()
+        function(*arguments)
     except Exception as error:
         return error
     return None

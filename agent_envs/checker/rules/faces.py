@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pickle
 import warnings
@@ -45,7 +46,7 @@ def gymnasium_check(subject: Subject) -> Iterator[Finding]:
         env = subject.make(level, observation)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            error = raised(lambda env=env: check_env(env, skip_render_check=True))  # type: ignore[misc]
+            error = raised(functools.partial(check_env, skip_render_check=True), env)
         complaints = [str(warning.message) for warning in caught if "WARN: " in str(warning.message)]
         complaints += [f"{type(error).__name__}: {error}"] if error else []
         for complaint in complaints:
@@ -108,7 +109,7 @@ def plain_info(subject: Subject) -> Iterator[Finding]:
                 yield Finding("an observation within its space", shown(observation), what)
             if type(reward) is not float or not np.isfinite(reward):
                 yield Finding("a finite reward of type float", repr(reward), what)
-            error = raised(lambda info=info: json.dumps(info, allow_nan=False))  # type: ignore[misc]
+            error = raised(functools.partial(json.dumps, allow_nan=False), info)
             if error is not None or not _is_plain(info):
                 yield Finding("info of str, int, float, bool, None, list and dict, as JSON has it", shown(info), what)
 
@@ -148,7 +149,7 @@ def invalid_actions(subject: Subject) -> Iterator[Finding]:
         before = plain(env.episode)
         for action in _BAD_ACTIONS[level]:
             how = recipe(level, seed, [action])
-            error = raised(lambda env=env, action=action: env.step(action))  # type: ignore[misc]
+            error = raised(env.step, action)
             if not isinstance(error, InvalidActionError):
                 yield Finding("InvalidActionError", repr(error) if error else "a step", how)
             yield from compare("an unchanged record after an invalid action", before, plain(env.episode), how)
@@ -170,7 +171,8 @@ def spec(subject: Subject) -> Iterator[Finding]:
         ("gym.make(pickle.loads(pickle.dumps(env.spec)))", pickle.loads(pickle.dumps(subject.spec))),
     ):
         made = gym.make(again).unwrapped
-        yield from compare("a spec that makes the same environment", expected, transcript(made, seed, []), how)  # type: ignore[arg-type]
+        assert isinstance(made, AgentEnv), f"{how} made a {type(made).__name__}"
+        yield from compare("a spec that makes the same environment", expected, transcript(made, seed, []), how)
 
 
 def _plays(subject: Subject) -> Iterator[tuple[Level, int, AgentEnv[Any, Any], list[Any]]]:
@@ -199,7 +201,7 @@ def _seen(env: AgentEnv[Any, Any], action: Any) -> tuple[Any, Any, Any]:
 
 
 def _over(env: AgentEnv[Any, Any], action: Any, how: str) -> Iterator[Finding]:
-    error = raised(lambda: env.step(action))
+    error = raised(env.step, action)
     if not isinstance(error, EpisodeOverError):
         yield Finding("EpisodeOverError", repr(error) if error else "a step", how)
 

@@ -9,6 +9,7 @@ from typing import Any
 from agent_envs.checker.report import Finding
 from agent_envs.checker.rules.records import pending_turn
 from agent_envs.checker.subject import SkipRuleError, Subject, compare, raised, recipe, shown
+from agent_envs.envs import AgentEnv
 from agent_envs.episode import EpisodeCore
 from agent_envs.reference_policies import WRONG_ANSWER, example_call, malformed_turns
 from agent_envs.tasks.base import OracleTurn
@@ -43,16 +44,10 @@ def unicode(subject: Subject) -> Iterator[Finding]:
         for turn in (text, *_calls_with(core, text)):
             env = subject.make("turn")
             env.reset(seed=seed)
-            steps: list[Any] = []
-            error = raised(lambda env=env, turn=turn, steps=steps: steps.append(env.step(turn)))  # type: ignore[misc]
-            how = recipe("turn", seed, [turn])
+            error = raised(_step_and_write, env, turn)
             if error is not None:
-                yield Finding("a step, whatever Unicode the turn holds", repr(error), how)
-                continue
-            observation, _, _, _, info = steps[0]
-            unwritable = raised(lambda o=observation, i=info: (o + json.dumps(i, ensure_ascii=False)).encode())  # type: ignore[misc]
-            if unwritable is not None:
-                yield Finding("an observation and info that UTF-8 can write", repr(unwritable), how)
+                expected = "a step whose observation and info UTF-8 can write, whatever the turn holds"
+                yield Finding(expected, repr(error), recipe("turn", seed, [turn]))
 
 
 def hostile_turns(subject: Subject) -> Iterator[Finding]:
@@ -127,6 +122,11 @@ def malformed_calls(subject: Subject) -> Iterator[Finding]:
                 yield Finding(expected, str(earned), recipe("turn", seed, [*turns, "a wrong answer"]))
     if not broken:
         raise SkipRuleError(f"the format {subject.env.core.format.name!r} takes none of the broken turns for a call")
+
+
+def _step_and_write(env: AgentEnv[Any, Any], turn: str) -> bytes:
+    observation, _, _, _, info = env.step(turn)
+    return (str(observation) + json.dumps(info, ensure_ascii=False)).encode()
 
 
 def _calls_with(core: EpisodeCore[Any], text: str) -> list[str]:

@@ -285,6 +285,13 @@ class WrongSolution(GoodTask):
         return [OracleTurn(answer="delta")]
 
 
+class NoSolution(GoodTask):
+    """Fails at solving itself."""
+
+    def oracle(self, item: str) -> Sequence[OracleTurn]:
+        raise ZeroDivisionError("nothing solves this")
+
+
 class HashedPrompt(GoodTask):
     """Says what differs in every process."""
 
