@@ -318,13 +318,7 @@ class TurnEnv(AgentEnv[str, "str | Sequence[int]"]):
             self.core.close_turn()  # raises: the episode is over
         self.check_action(action)
         ids = self.core.encode_turn(action) if isinstance(action, str) else [int(token_id) for token_id in action]
-        within = ids[: self.core.max_new_tokens]  # what lies beyond the budget would only cost time
-        length = self.core.turn_length(within)
-        if length < len(within):
-            self.core.note(EventKind.TEXT_DROPPED, f"{len(ids) - length} tokens after the end of the turn")
-        self.core.write(ids, logprobs)
-        if self.core.pending is None and not self.core.done:
-            self.core.close_turn()
+        self.core.write_whole(ids, logprobs)
         return self.core.pending
 
     def finish_step(self, results: Sequence[ToolResult] = ()) -> tuple[str, float, bool, bool, dict[str, Any]]:

@@ -171,22 +171,13 @@ class EpisodeCore(EpisodeView[ItemT]):
 
     def write(self, ids: Sequence[int], logprobs: Sequence[float] | None = None) -> int:
         """Appends sampled tokens up to the end of the turn; afterwards ``pending`` holds the calls to run, if any."""
-        self._require_running()
-        array = as_ids(ids)
-        probabilities = None if logprobs is None else np.asarray(logprobs, dtype=np.float32)
-        if probabilities is not None and probabilities.shape != array.shape:
-            raise InvalidActionError(f"{len(array)} ids came with log-probabilities of shape {probabilities.shape}")
-        count, ended = self.turn_ends.find(self._written, array[: self.max_new_tokens])
-        self._buffer.append_actions(
-            array[:count], len(self._turns), None if probabilities is None else probabilities[:count]
-        )
-        if ended:
+        return self._write(ids, logprobs, whole=False)
+
+    def write_whole(self, ids: Sequence[int], logprobs: Sequence[float] | None = None) -> None:
+        """``write`` for a whole turn: what stands behind its end is noted, and it ends where its ids do."""
+        self._write(ids, logprobs, whole=True)
+        if self._pending is None and self._running:
             self._finish_turn()
-        elif self._buffer.length - self._turn_start >= self.budgets.max_turn_tokens:
-            self._finish_turn(StopReason.TURN_TOKENS)
-        elif self._buffer.room == 0:
-            self._finish_turn(StopReason.CONTEXT)
-        return count
 
     def resolve(self, results: Sequence[ToolResult]) -> None:
         """Gives the results of the pending calls, one each in order, and lets the episode go on.
@@ -311,6 +302,27 @@ class EpisodeCore(EpisodeView[ItemT]):
     def _written(self) -> Int32Array:
         """The present turn's tokens so far."""
         return self._buffer.tokens[self._turn_start : self._buffer.length]
+
+    def _write(self, ids: Sequence[int], logprobs: Sequence[float] | None, whole: bool) -> int:
+        self._require_running()
+        array = as_ids(ids)
+        probabilities = None if logprobs is None else np.asarray(logprobs, dtype=np.float32)
+        if probabilities is not None and probabilities.shape != array.shape:
+            raise InvalidActionError(f"{len(array)} ids came with log-probabilities of shape {probabilities.shape}")
+        within = array[: self.max_new_tokens]  # what lies beyond the budget would only cost time
+        count, ended = self.turn_ends.find(self._written, within)
+        if whole and count < len(within):
+            self.note(EventKind.TEXT_DROPPED, f"{len(array) - count} tokens after the end of the turn")
+        self._buffer.append_actions(
+            array[:count], len(self._turns), None if probabilities is None else probabilities[:count]
+        )
+        if ended:
+            self._finish_turn()
+        elif self._buffer.length - self._turn_start >= self.budgets.max_turn_tokens:
+            self._finish_turn(StopReason.TURN_TOKENS)
+        elif self._buffer.room == 0:
+            self._finish_turn(StopReason.CONTEXT)
+        return count
 
     def _require_running(self) -> None:
         if not self._running:

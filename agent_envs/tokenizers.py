@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import datetime
 import functools
-import itertools
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from agent_envs.errors import ChatTemplateError, MissingExtraError, TokenizerError
 from agent_envs.types import Message
@@ -96,7 +98,7 @@ class ByteTokenizer:
         try:
             raw = bytes(ids)
         except ValueError:  # not bytes alone
-            raw = b"".join(map(_BYTES.__getitem__, map(min, ids, itertools.repeat(len(_BYTES) - 1))))
+            raw = b"".join(_runs(np.asarray(ids)))
         return raw.decode("utf-8", "replace")
 
     def token_text(self, token_id: int) -> str:
@@ -132,6 +134,16 @@ class ByteTokenizer:
 
 # The bytes of each id; the last entry stands for every id beyond the vocabulary.
 _BYTES = (*(bytes((i,)) for i in range(256)), *(text.encode() for text in ByteTokenizer.SPECIALS), b"")
+
+
+def _runs(ids: NDArray[np.integer]) -> Iterator[bytes]:
+    """The bytes of ids: runs of plain ones, and between them those of the others."""
+    start = 0
+    for at in np.flatnonzero(ids > 255).tolist():
+        yield ids[start:at].astype(np.uint8).tobytes()
+        yield _BYTES[min(int(ids[at]), len(_BYTES) - 1)]
+        start = at + 1
+    yield ids[start:].astype(np.uint8).tobytes()
 
 
 def _with_neighbours(

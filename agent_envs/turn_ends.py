@@ -34,9 +34,10 @@ class TurnEnds:
         self.closing_tags = tuple(closing_tags)
         last_characters = frozenset(tag[-1] for tag in closing_tags)
         candidates = end_ids | (tokenizer.ids_containing(last_characters) if closing_tags else frozenset())
-        self.table: NDArray[np.bool_] = np.zeros(max(tokenizer.vocab_size, max(end_ids) + 1), np.bool_)
-        self.table[list(candidates)] = True
-        self._bytes = self.table.tobytes()
+        # The last entry stands for every id beyond the vocabulary.
+        self._table: NDArray[np.bool_] = np.zeros(max(tokenizer.vocab_size, max(end_ids) + 1) + 1, np.bool_)
+        self._table[list(candidates)] = True
+        self._bytes = self._table.tobytes()
         self._longest = max((len(tag) for tag in closing_tags), default=0)
 
     @property
@@ -50,11 +51,11 @@ class TurnEnds:
 
     def find(self, written: NDArray[np.integer], ids: NDArray[np.int64]) -> tuple[int, bool]:
         """How many ids belong to a turn that stands at ``written``, and whether the last of them ends it."""
-        hits = self.table[np.minimum(ids, len(self.table) - 1)] & (ids < len(self.table))
-        turn = np.concatenate([written, ids]) if hits.any() else ids
-        for position in np.flatnonzero(hits):
-            if self.ends(turn[: len(written) + int(position) + 1]):
-                return int(position) + 1, True
+        hits = self._table.take(ids, mode="clip").nonzero()[0].tolist()
+        turn = np.concatenate([written, ids]) if hits and len(written) else ids
+        for position in hits:
+            if self.ends(turn[: len(written) + position + 1]):
+                return position + 1, True
         return len(ids), False
 
     def ends(self, turn: Sequence[int] | NDArray[np.integer]) -> bool:

@@ -6,7 +6,6 @@ kind ``TOOL_FAILURE``, on which the episode ends as truncated.
 
 from __future__ import annotations
 
-import copy
 import threading
 import time
 from collections.abc import Sequence
@@ -85,8 +84,7 @@ class ToolExecutor:
             if batch is None:
                 batch = Job(tool)
                 phases[-1].append(batch)
-            # A copy: a tool may keep and change what it was given, and the record of the call must stay.
-            batch.add(position, tool.validate(copy.deepcopy(dict(call.arguments))))
+            batch.add(position, tool.validate(call.arguments))
         return phases
 
 
