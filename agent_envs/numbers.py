@@ -5,8 +5,8 @@ Every value is a fraction, so that 0.1 is a tenth and nothing is rounded. The ru
 * Currency signs, units and a percent sign are no part of the value: "$72" and "72 dollars" are 72, "50%" is 50.
 * Digits of all scripts count; so do the Unicode minus signs, and commas, spaces, apostrophes or underscores between
   groups of three digits. A comma anywhere else separates two numbers: "1,5" is no number.
-* "a/b", LaTeX's fractions, "1 1/2", "1/2" as one character and "2e3" are numbers; "2^3", "2*3" and "10!" are sums yet
-  to be done, and no numbers.
+* "a/b", LaTeX's fractions, "1 1/2", "1/2" as one character and "2e3" are numbers; "2^3", "2³", "√9", "-(3)", "±3",
+  "2*3" and "10!" are sums yet to be done, and no numbers. "**72**", as Markdown prints in bold, is 72.
 * "minus 3" is -3, and "2.5 million" is 2500000, "72k" 72000; numbers spelt out in letters are not read.
 * NaN, infinity, a division by zero, an exponent beyond 400 and a text of more than 1,000 characters are no numbers.
 """
@@ -36,7 +36,9 @@ _NUMBER = re.compile(
     rf"(?:\s*(?P<scale>{'|'.join(_SCALES)})\b)?",
     re.IGNORECASE,
 )
-_NOT_ALONE = re.compile(r"\s*[*^!×·÷√]|_|\s*[-+]\s*\d")
+_NOT_ALONE = re.compile(r"\s*[*^!×·÷√π]|[_²³¹⁰⁴-⁹]|\s*[-+]\s*\d|\s*x\s*\d|\s*(?:pi|squared|cubed)\b", re.IGNORECASE)
+_CHANGED_BEFORE = re.compile(r"[√±∓⁻]\s?\Z|-\s?\(\s?\Z")
+_BOLD = re.compile(r"(\*{1,3})([^*]+)\1")
 _UNIT = re.compile(rf"\s*(?:%|°|[{_CURRENCY}]|percent|degrees)?(?:\s+[A-Za-z]{{2,}})*\s*\.?\s*", re.IGNORECASE)
 _NO_UNITS = re.compile(
     r"\b(?:pi|sqrt|mod|or|and|times|plus|minus|over|factorial|squared|cubed|halves|thirds?|fourths?|fifths?|sixths?"
@@ -86,7 +88,8 @@ def find_number(text: str) -> Fraction | None:
         return None
     values = set()
     for found in _NUMBER.finditer(plain):
-        if _NOT_ALONE.match(plain, found.end()):
+        before = plain[max(0, found.start() - 4) : found.start()]
+        if _NOT_ALONE.match(plain, found.end()) or _CHANGED_BEFORE.search(before):
             return None
         values.add(_value(found))
     return values.pop() if len(values) == 1 else None
@@ -106,6 +109,8 @@ def _plain(text: str) -> str | None:
     if len(text) > MAX_CHARACTERS:
         return None
     plain = " ".join("".join(_ascii(character) for character in text).split())
+    if bold := _BOLD.fullmatch(plain):
+        plain = bold[2].strip()
     if len(plain) > 1 and plain[0] == plain[-1] == "$":
         plain = plain[1:-1]
     for pattern, replacement in _LATEX_SIMPLE:

@@ -64,6 +64,8 @@ from agent_envs.numbers import find_number, numeric_match, read_number
         ("x = 2", 2),
         ("12 cm", 12),
         ("3 months", 3),
+        ("**72**", 72),
+        ("*$72*", 72),
     ],
 )
 def test_a_number_is_read_exactly(text: str, value: int | Fraction) -> None:
@@ -77,6 +79,7 @@ def test_a_number_is_read_exactly(text: str, value: int | Fraction) -> None:
         *("", "-", "none", "seventy-two", "NaN", "inf", "Infinity", "1/0", "0/0", "$", "."),
         *("1,5", "1,00", "1,234,56", "1.2.3", "3:30", "3 or 4", "3, 4, 5", "10-72", "5 - 3"),
         *("2^10", "2*5", "2 × 5", "10!", "3²+1", "12_3", r"2 \cdot 5", r"\frac{\sqrt{2}}{2}"),
+        *("72²", "7⁷", "√72", "√ 72", "±72", "⁻72", "-(72)", "- (72)", "72x2", "72π", "72 pi", "72 squared", "2**3**4"),
         *("1e999999", "1e401", "1e" + "9" * 500, "9" * 1001, "\ud800", "\x00"),
     ],
 )
