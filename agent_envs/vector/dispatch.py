@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,18 +110,17 @@ class ToolDispatcher:
         """Threads that take work; those lost to hanging tools don't count."""
         return self._pool.num_threads
 
-    def submit(self, requests: Sequence[Request | Errand]) -> None:
-        """Starts requests; the batch calls of one tool go to it together.
+    def submit(self, requests: Iterable[Request | Errand]) -> None:
+        """Starts requests as they come; at the end, the batch calls of one tool go to it together.
 
         Raises:
             ValueError: a request of the same key is in flight.
         """
-        deadline = time.monotonic() + self._deadline_s
         batches: dict[Tool, list[tuple[_Flight, Job]]] = {}
         for request in requests:
             if request.key in self._flights:
                 raise ValueError(f"the calls of episode {request.key} are in flight already")
-            flight = self._flights[request.key] = _Flight(request, deadline)
+            flight = self._flights[request.key] = _Flight(request, time.monotonic() + self._deadline_s)
             job = None if isinstance(request, Errand) else _only_job(request)
             if job is None:
                 self._start_whole(flight)

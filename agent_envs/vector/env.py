@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -192,9 +193,14 @@ class AgentVectorEnv(VectorEnv[Any, Any, Any]):
 
     def recv(self, min_ready: int = 1, timeout_s: float | None = None) -> list[Ready]:
         """Steps that have come back: waits until there are so many (or all that were sent), or for so long."""
-        wanted = min(min_ready, len(self._sent)) - len(self._ready)
-        for done in self._dispatcher.wait(max(0, wanted), timeout_s):
-            self._ready.append(self._finish(done))
+        wanted = min(min_ready, len(self._sent))
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:  # what has come back is finished while the rest is still at work
+            left_s = None if until is None else max(0.0, until - time.monotonic())
+            came = self._dispatcher.wait(int(len(self._ready) < wanted), left_s)
+            self._ready += [self._finish(done) for done in came]
+            if not came or len(self._ready) >= wanted:
+                break
         ready, self._ready = self._ready, []
         self._sent.difference_update(step.env_id for step in ready)
         return ready
@@ -241,17 +247,9 @@ class AgentVectorEnv(VectorEnv[Any, Any, Any]):
     # Inside
 
     def _send(self, ids: Sequence[int], actions: Sequence[Any], logprobs: Mapping[int, Sequence[float] | None]) -> None:
-        requests: list[Request | Errand] = []
-        for index, action in zip(ids, actions, strict=True):
-            self._sent.add(index)
-            if self.envs[index].may_block:
-                step = functools.partial(self._step_whole, index, action, logprobs.get(index))
-                requests.append(Errand(index, step))
-                continue
-            request = self._begin(index, action, logprobs.get(index))
-            if request is not None:
-                requests.append(request)
-        self._dispatcher.submit(requests)
+        self._sent.update(ids)
+        requests = (self._begin(index, action, logprobs.get(index)) for index, action in zip(ids, actions, strict=True))
+        self._dispatcher.submit(request for request in requests if request is not None)
 
     def _step_whole(self, index: int, action: Any, logprobs: Sequence[float] | None) -> Ready:
         """A step from beginning to end, for a thread: the task's own code may wait for something."""
@@ -291,9 +289,11 @@ class AgentVectorEnv(VectorEnv[Any, Any, Any]):
         if self.envs[index].core.done:
             raise EpisodeOverError(f"the episode of environment {index} is over or has not begun: reset it first")
 
-    def _begin(self, index: int, action: Any, logprobs: Sequence[float] | None) -> Request | None:
+    def _begin(self, index: int, action: Any, logprobs: Sequence[float] | None) -> Request | Errand | None:
         """Writes an action; gives the calls to run, or puts the step among the ready ones."""
         env = self.envs[index]
+        if env.may_block:
+            return Errand(index, functools.partial(self._step_whole, index, action, logprobs))
         try:
             calls = env.begin_step(action, logprobs)
             if calls:
