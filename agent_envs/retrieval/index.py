@@ -60,8 +60,24 @@ def open_index(places: str, encoder: str | None = None) -> Retriever:
     Raises:
         AgentEnvError: a place cannot be opened, see ``load_index``.
     """
-    retrievers = [_open(name.strip(), encoder) for name in places.split(",")]
+    if encoder is not None and not has_dense_folder(places):
+        raise ConfigError(f"encoder={encoder!r} belongs to dense index folders, and {places!r} has none; leave it out")
+    retrievers = [_open(place, encoder) for place in _split(places)]
     return retrievers[0] if len(retrievers) == 1 else HybridRetriever(retrievers)
+
+
+def has_dense_folder(places: str) -> bool:
+    """True where opening these places loads an encoder.
+
+    Raises:
+        DataError: a folder is no finished index.
+    """
+    folders = (place for place in _split(places) if not place.startswith(_SCHEMES))
+    return any(read_manifest(folder).encoder is not None for folder in folders)
+
+
+def _split(places: str) -> list[str]:
+    return [place.strip() for place in places.split(",")]
 
 
 def _open(place: str, encoder: str | None) -> Retriever:
@@ -69,9 +85,8 @@ def _open(place: str, encoder: str | None) -> Retriever:
         from agent_envs.retrieval.client import HttpRetriever
 
         return HttpRetriever(place)
-    is_dense = read_manifest(place).encoder is not None
-    modified = (Path(place) / MANIFEST).stat().st_mtime_ns
-    return _open_folder(place, encoder if is_dense else None, modified)
+    encoder = encoder if has_dense_folder(place) else None
+    return _open_folder(place, encoder, (Path(place) / MANIFEST).stat().st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=8)

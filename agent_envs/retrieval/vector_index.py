@@ -30,7 +30,6 @@ FAISS_INDEX = "index.faiss"
 INVERTED_LISTS, LIST_SIZES = "lists.bin", "sizes.npy"
 
 DENSE_KINDS = ("flat", "ivf", "ivfpq", "hnsw")
-SEARCH_PARAMETERS = frozenset({"nprobe", "ef_search"})  # these may still change once the index is built
 
 _POINTS_PER_CELL = 39  # below this many, k-means has too little to go by (faiss warns)
 _BLOCK_ROWS = 2**18
@@ -77,10 +76,8 @@ def _ivf(passages: int, dimension: int) -> dict[str, int]:
 
 
 def _ivfpq(passages: int, dimension: int) -> dict[str, int]:
-    return {
-        **_ivf(passages, dimension),
-        "pq_m": next(m for m in (dimension // 4, dimension // 2, dimension) if m and dimension % m == 0),
-    }
+    codes = next(m for m in range(max(1, dimension // 4), 0, -1) if dimension % m == 0)
+    return {**_ivf(passages, dimension), "pq_m": codes}
 
 
 def _hnsw(passages: int, dimension: int) -> dict[str, int]:

@@ -40,7 +40,7 @@ def bench(  # noqa: PLR0913 - a command's arguments are its options
 
     agentr1 index bench a/bm25 a/flat a/bm25,a/flat --env AgentR1/HotpotQA-v0 -o dataset=dev.json
     """
-    from agent_envs.retrieval.index import open_index
+    from agent_envs.retrieval.index import has_dense_folder, open_index
     from agent_envs.retrieval.measure import measure
     from agent_trainer.commands.index_corpus import task_questions
 
@@ -48,7 +48,8 @@ def bench(  # noqa: PLR0913 - a command's arguments are its options
     asked = task_questions(env_id, parse_assignments(option or []))[:questions]
     results: dict[str, Measured] = {}
     for place in places:
-        results[place] = measure(open_index(place, model), asked, ks, batch)
+        retriever = open_index(place, model if has_dense_folder(place) else None)
+        results[place] = measure(retriever, asked, ks, batch)
     Console().print(_table(results, env_id, len(asked), ks))
     if output is not None:
         figures: dict[str, Any] = {place: asdict(result) for place, result in results.items()}
