@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from agent_envs.errors import ToolFailureError
-from agent_envs.sandbox.execution import Execution, Status
+from agent_envs.sandbox.execution import Execution, Status, cut
 from agent_envs.sandbox.inside import channel
 from agent_envs.sandbox.limits import MIB, Limits
 from agent_envs.sandbox.seccomp import build_filter, this_machine
@@ -27,6 +27,7 @@ START_S = 15.0  # the machine may be busy; nothing of the code runs in this time
 STOP_S = 3.0
 OPEN_FILES = 64
 OWN_PROCESSES = 2  # of the sandbox itself, beside the main process of the code
+CUT_MARK_CHARS = 100  # at most, of the words that say where a text was cut
 SIGNALLED = 128
 
 # The package is imported by its path, from its byte code, and never drags in agent_envs. The flags -s, -S and -P keep
@@ -97,7 +98,7 @@ class SandboxProcess:
         seconds = time.monotonic() - start
         stdout, stderr = self._wire.texts()
         if isinstance(answer, list) and len(answer) == 4 and answer[0] in ("ok", "error", "memory"):
-            status, value, has_value, error = answer
+            status, value, has_value, error = (_cut_again(text, self._limits.output_chars) for text in answer)
             return Execution(cast("Status", status), stdout, stderr, value if has_value else None, error, seconds)
         returned = self.kill()
         ended, why = self._explain(Silence.GARBAGE if isinstance(answer, list) else answer, returned)
@@ -145,6 +146,11 @@ class SandboxProcess:
             name = signal.Signals(returned - SIGNALLED).name
             return "killed", f"the Python process was ended by {name} (out of memory, a crash, or its own doing)"
         return "killed", f"the code ended its own Python process (exit code {returned})"
+
+
+def _cut_again(text: str, chars: int) -> str:
+    """The text as the worker has cut it, or cut now: the code can send a record in the worker's place."""
+    return text if len(text) <= chars + CUT_MARK_CHARS else cut(text, chars)
 
 
 def _configure(limits: Limits, packages: tuple[str, ...], folder: str | None) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """A seccomp filter: system calls that sandboxed code has no business with fail with EPERM.
 
-It shuts what namespaces and rlimits leave open: memory that no rlimit counts (memfd, System V shared memory), sockets
-(vsock passes through a network namespace), and the kernel's larger surfaces (new namespaces, mounts, bpf, keys).
+It shuts what namespaces and rlimits leave open: memory that no rlimit counts (memfd, System V shared memory), what the
+whole host or all processes of a user share (asynchronous I/O, inotify), sockets (vsock passes through a network
+namespace), and the kernel's larger surfaces (new namespaces, mounts, bpf, keys).
 """
 
 from __future__ import annotations
@@ -50,6 +51,9 @@ DENIED_CALLS: dict[str, tuple[int, int]] = {
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
     "fanotify_init": (300, 262),
+    "inotify_init": (253, 26),  # aarch64 has only the other one
+    "inotify_init1": (294, 26),
+    "io_setup": (206, 0),
     "kexec_load": (246, 104),
     "kexec_file_load": (320, 294),
     "init_module": (175, 105),
@@ -60,6 +64,7 @@ DENIED_CALLS: dict[str, tuple[int, int]] = {
     "swapoff": (168, 225),
     "acct": (163, 89),
     "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
     "syslog": (103, 116),
     "settimeofday": (164, 170),
     "clock_settime": (227, 112),

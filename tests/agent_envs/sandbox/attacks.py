@@ -172,6 +172,10 @@ EXHAUSTING = {
     "endless errors": stopped("while True: sys.stderr.write('x' * 1000)", "killed"),
     "endless output of a child": stopped("os.fork()\nwhile True: os.write(1, bytes(60000))", "killed"),
     "a huge value": Attack("'x' * 10**7"),
+    "contexts of asynchronous I/O, which the host has few of": Attack(
+        "c = ctypes.c_ulong(); breach_if(libc.syscall({io_setup}, 1000, ctypes.byref(c)) == 0)"
+    ),
+    "inotify, which the user has few of": Attack("breach_if(libc.inotify_init1(0) >= 0)"),
     "a huge message": Attack("raise ValueError('x' * 10**7)"),
     "a huge integer": stopped("(10**8) ** (10**7)", "timeout", "memory"),
 }
@@ -209,6 +213,13 @@ DISTURBING = {
     "garbage to the other half": stopped("os.write({socket}, b'\\xff' * 100000); time.sleep(9)", "killed"),
     "half a message": stopped("os.write({socket}, b'\\0\\0\\0'); time.sleep(9)"),
     "a message that is no record": stopped("os.write({socket}, b'\\0\\0\\0\\0'); time.sleep(9)", "killed"),
+    "a long record of its own": stopped(
+        "import struct\n"
+        "def framed(data): return struct.pack('!I', len(data)) + data\n"
+        "record = framed(b'ok') + framed(b'A' * 150000) + framed(b'value') + framed(b'')\n"
+        "os.write({socket}, framed(record)); time.sleep(9)",
+        "ok",
+    ),
     "hanging up": stopped("socket.socket(fileno={socket}).shutdown(2); time.sleep(9)", "killed"),
     "a crash": stopped("ctypes.string_at(0)", "killed"),
     "an abort": stopped("os.abort()", "killed"),

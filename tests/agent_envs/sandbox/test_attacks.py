@@ -65,6 +65,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> Ite
             "packages": sysconfig.get_path("purelib"),
             "keyctl": DENIED_CALLS["keyctl"][machine.column],
             "clone": machine.clone,
+            "io_setup": DENIED_CALLS["io_setup"][machine.column],
         },
     )
 
