@@ -37,6 +37,7 @@ _DOLLARS = re.compile(r"\$\$?(.*?)\$\$?|\\\((.*)\\\)|\\\[(.*)\\\]", re.DOTALL)
 _NAMED = re.compile(r"\s*[A-Za-z](?:_\w|_\{\w+\})?(?:\([a-z]\))?\s*=[^=]*")  # x = 2, f(x) = 2
 _SUBSCRIPT = re.compile(r"_\s*\{?(\w+)")
 _SEPARATOR = re.compile(r"\\cup\b|\\pm\b|[,;]|\bor\b|\band\b")
+_BETWEEN = re.compile(r"\\equiv\b|≡|\\b?mod\b|\\(?:text|textbf|textit|mathrm|mbox)\s*\{[^{}]*\w[^{}]*\}\s*[^\s^]")
 _THOUSANDS = re.compile(r"(?<=\d)(?:,|\{,\})(?=\d{3}(?!\d))")
 
 
@@ -100,9 +101,10 @@ def _bare(text: str) -> str:
 def _fits(given: str, wanted: str) -> bool:
     """Whether the answer has a shape that math-verify compares as a whole.
 
-    It takes the last one of a chain of equations, and a number without its base.
+    It takes the last one of a chain of equations or congruences, the first one of two formulas with words in between,
+    and a number without its base.
     """
-    if _parts(given) > _parts(wanted):
+    if _parts(given) > _parts(wanted) or (_BETWEEN.search(given) and not _BETWEEN.search(wanted)):
         return False
     if "=" in given and "=" not in wanted and not _NAMED.fullmatch(given):
         return False
