@@ -10,8 +10,9 @@ import copy
 import dataclasses
 import functools
 import inspect
-import math
+import re
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 from agent_envs import scoring
@@ -28,6 +29,9 @@ Tools: TypeAlias = "Sequence[Callable[..., Any] | Tool] | Callable[[dict[str, An
 Score: TypeAlias = Callable[[str, Item, Sequence[Turn]], "float | bool"]
 
 EXAMPLE = "agent_envs.tasks.tool_use_example:make_task"
+_DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d*)?|\.\d+"
+_NUMBER = re.compile(rf"(?:(?<!\w)[+-])?(?:{_DIGITS})(?:[eE][+-]?\d{{1,3}}(?!\w))?")
+_MAX_DIGITS = 1_000
 SECRETS = ("answer", "oracle", "secret")  # fields of an item that its tools never see
 
 SYSTEM_PROMPT = (
@@ -101,6 +105,8 @@ def _made(factory: str, split: str | None) -> ToolUseTask:
 
 def match_answer(answer: str, item: Item, turns: Sequence[Turn]) -> float:
     """1.0 where the answer is the item's: the same number, or the same words but for case, articles and punctuation.
+
+    Numbers are compared exactly, also those among words: "3.5 km" is neither "35 km" nor "-3.5 km".
 
     The item's "answer" may be a list of all that is accepted.
 
@@ -282,13 +288,19 @@ def _matches(answer: str, accepted: str) -> bool:
     wanted, got = _number(accepted), _number(answer)
     if wanted is not None:
         return got == wanted
-    return scoring.exact_match(answer, [accepted]) == 1.0
+    return scoring.exact_match(answer, [accepted]) == 1.0 and _numbers_in(answer) == _numbers_in(accepted)
 
 
-def _number(text: str) -> float | None:
-    """The number that a text spells, thousands separators allowed."""
-    try:
-        number = float(text.strip().replace(",", ""))
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+def _number(text: str) -> Fraction | str | None:
+    """The number that a text is, thousands separators allowed."""
+    return _value(text.strip()) if _NUMBER.fullmatch(text.strip()) else None
+
+
+def _numbers_in(text: str) -> list[Fraction | str]:
+    return [_value(found.group()) for found in _NUMBER.finditer(text)]
+
+
+def _value(text: str) -> Fraction | str:
+    """The value, exactly; one of endless digits as it is written."""
+    plain = text.replace(",", "")
+    return Fraction(plain.removesuffix(".")) if len(plain) <= _MAX_DIGITS else plain

@@ -108,6 +108,17 @@ def test_a_score_outside_its_range_is_a_mistake_of_the_task(value: Any) -> None:
         ("5.0", 5, 1.0),
         (" 1,000 ", 1000, 1.0),
         ("15", 1.5, 0.0),  # normalised texts are equal, the numbers are not
+        ("5.", 5, 1.0),
+        ("1e3", "1000", 1.0),
+        ("9" * 5000, 5, 0.0),  # more digits than Python reads
+        ("9007199254740992", 9007199254740993, 0.0),  # equal as floats
+        ("314", "3,14", 0.0),
+        ("7_2", 72, 0.0),
+        ("3.5 km.", "3.5 km", 1.0),
+        ("35 km", "3.5 km", 0.0),
+        ("5 degrees", "-5 degrees", 0.0),
+        ("1,000 km", "1000 km", 1.0),
+        ("the 1st-2nd", "1st-2nd", 1.0),
         ("five", 5, 0.0),
         ("", 5, 0.0),
         ("an Apple.", "apple", 1.0),
