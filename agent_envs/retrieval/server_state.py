@@ -71,4 +71,7 @@ class IndexService:
                 self.on_failure()
             return
         self.index = index
-        self.batcher = DynamicBatcher(index.retriever.search, self.options.batching, self.metrics.observe_batch)
+        batcher = DynamicBatcher(index.retriever.search, self.options.batching, self.metrics.observe_batch)
+        self.batcher = batcher
+        if self._stopping:  # meanwhile
+            batcher.close(self.options.drain_s)

@@ -9,10 +9,6 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from agent_envs.retrieval.batching import BatchRules
-from agent_envs.retrieval.server import HOST, ServerOptions, open_folder
-from agent_envs.retrieval.server import serve as serve_index
-
 if TYPE_CHECKING:
     from agent_envs.retrieval.server import RetrievalServer
 
@@ -21,7 +17,7 @@ def serve(
     folder: Annotated[Path, typer.Argument(help="What `agentr1 index build` made.")],
     host: Annotated[
         str, typer.Option(help="The address to listen at. There is no access control: mind who can reach it.")
-    ] = HOST,
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 for any that is free.")] = 8000,
     encoder: Annotated[
         str | None, typer.Option(help="Where the model of a dense index is, if not where its manifest says.")
@@ -36,6 +32,10 @@ def serve(
 
     Example: agentr1 index serve indexes/wiki --port 8000
     """
+    from agent_envs.retrieval.batching import BatchRules
+    from agent_envs.retrieval.server import ServerOptions, open_folder
+    from agent_envs.retrieval.server import serve as serve_index
+
     options = ServerOptions(BatchRules(max_batch, max_wait_ms, max_queue), max_queries=min(1024, max_queue))
     console = Console(soft_wrap=True)
 
