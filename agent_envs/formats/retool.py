@@ -2,7 +2,8 @@ r"""The ReTool format: Python in ``<code>``, its output in ``<interpreter>``, a 
 
 ``</code>`` ends the turn; the output stands right behind it and the same message goes on. There is one tool that can
 be called, ``python(code)``. The code stands in a fence, or bare; it holds none of the format's own tags. The answer is
-what the last balanced ``\boxed{}`` in the answer tags holds, or all of it where there is none.
+what the last balanced ``\boxed{}`` in the answer tags holds, or all of it where there is none; with a second box it is
+not well formed.
 
 Source: Feng et al. 2025, "ReTool" (arXiv 2504.11536), section 2.
 """
@@ -40,7 +41,8 @@ class ReToolFormat(AnswerTags):
         boxed = None if parsed.answer is None else last_boxed(parsed.answer)
         if boxed is None:
             return parsed
-        return ParsedTurn(parsed.calls, boxed, parsed.answer_well_formed and bool(boxed))
+        alone = str(parsed.answer).count("\\boxed") == 1
+        return ParsedTurn(parsed.calls, boxed, parsed.answer_well_formed and bool(boxed) and alone)
 
     def read_calls(self, spoken: str) -> tuple[ToolCall, ...]:
         """What stands between ``<code>`` tags."""

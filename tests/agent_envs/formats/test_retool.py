@@ -61,9 +61,9 @@ def test_malformed_code_says_what_is_wrong(text: str, complaint: str) -> None:
     [
         (r"<answer>\boxed{42}</answer>", "42", True),
         (r"<answer> So it is $\boxed{\frac{1}{2}}$. </answer>", r"\frac{1}{2}", True),
-        (r"<answer>\boxed{1} or \boxed{2}</answer>", "2", True),
-        (r"<answer>\boxed{1} or \boxed{2</answer>", "1", True),
-        (r"<answer>\boxed{\boxed{3}}</answer>", "3", True),
+        (r"<answer>\boxed{1} or \boxed{2}</answer>", "2", False),
+        (r"<answer>\boxed{1} or \boxed{2</answer>", "1", False),
+        (r"<answer>\boxed{\boxed{3}}</answer>", "3", False),
         (r"<answer>\boxed{}</answer>", "", False),
         (r"<answer>42</answer>", "42", True),
         (r"<answer>\boxed{42</answer>", r"\boxed{42", True),
