@@ -52,6 +52,8 @@ def parse_expression(text: str, named: Mapping[str, str] | None = None) -> tuple
         raise ConfigError(f"a reward is text, such as 'em' or '0.5*em + 0.5*f1', not {text!r}")
     source = " ".join(text.split())
     products = _Reader(source, named or {}).read()
+    if not all(map(math.isfinite, products.values())):
+        raise ConfigError(f"the weights in the reward {source[:60]!r} multiply out to no finite number")
     return tuple(Term(weight, factors) for factors, weight in products.items())
 
 

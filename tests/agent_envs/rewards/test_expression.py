@@ -92,6 +92,12 @@ def test_a_product_that_grows_without_end_is_refused_at_once() -> None:
         parse_expression(text)
 
 
+@pytest.mark.parametrize("text", ["1e308*10*em", "(1e308 + 1e308)*em", "1e308*1e308*em - 1e308*1e308*em"])
+def test_weights_that_overflow_are_refused_before_they_make_nan(text: str) -> None:
+    with pytest.raises(ConfigError, match="no finite number"):
+        parse_expression(text)
+
+
 def test_what_is_not_text_is_refused() -> None:
     with pytest.raises(ConfigError, match="a reward is text"):
         parse_expression(0.5)  # type: ignore[arg-type]
