@@ -36,6 +36,18 @@ def test_the_papers_reward_is_em_or_a_penalty_at_the_end_alone(said: list[Said],
     assert turns == [0.0] * (len(said) - 1) + [reward]
 
 
+@pytest.mark.parametrize("text", ["paper", "em", "f1", "em*format", "em + 0.2*support_gain"])
+def test_stalling_earns_no_more_than_a_wrong_answer_and_breaking_calls_no_more_than_not(text: str) -> None:
+    def earned(*said: Said) -> float:
+        return sum(QA_REWARDS.get(text).turn(outcome) for outcome in played(said))
+
+    right, wrong, nothing = Said(answer="Ome"), Said(answer="x"), Said()
+    assert earned(right) > earned(wrong) >= earned(nothing)
+    for last in (right, wrong, nothing):
+        assert earned(last) >= earned(BAD_CALL, last)
+    assert earned(right) >= earned(Said(answer="Ome", well_formed=False))
+
+
 @pytest.mark.parametrize(("answer", "em", "f1"), [("Port Ome", 1, 1), ("Port", 0, 2 / 3), ("x", 0, 0), (None, 0, 0)])
 def test_em_and_f1_judge_the_answer(answer: str | None, em: float, f1: float) -> None:
     (outcome,) = played([Said(answer=answer)], StopReason.MAX_TURNS)
