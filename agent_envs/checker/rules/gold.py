@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_envs.checker.report import Finding
@@ -115,10 +115,8 @@ def _said_unasked(subject: Subject, core: EpisodeCore[Any], seed: int) -> Iterat
     yield "the system prompt", core.task.system_prompt
     yield "the user's prompt", core.task.user_prompt(core.item)
     yield "the tools' schemas", json.dumps([tool.schema for tool in core.tools])
-    env = subject.make(level_of(subject.env))
-    info = dict(env.reset(seed=seed)[1])
-    info.pop("messages", None)
-    yield "the info of reset", json.dumps(info)
+    for place, info in _infos(subject, seed):
+        yield place, json.dumps({key: value for key, value in info.items() if key != "messages"})
     yield (
         "the words on a turn without action, or before the last",
         core.task.answer_request() + core.task.no_action_hint(),
@@ -128,6 +126,17 @@ def _said_unasked(subject: Subject, core: EpisodeCore[Any], seed: int) -> Iterat
         twin.feed(twin.encode_turn(text))
         if not twin.done:
             yield "the reply to a broken call", "\n".join(message.content for message in twin.messages)
+
+
+def _infos(subject: Subject, seed: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The info of reset, and that of a turn of mere words."""
+    env = subject.own_copy()
+    yield "the info of reset", env.reset(seed=seed)[1]
+    words = "Let me see."
+    info: Mapping[str, Any] = {}
+    for action in [words] if level_of(env) == "turn" else env.core.encode_turn(words):
+        info = env.step(action)[4]
+    yield "the info of a step", info
 
 
 def _holds(text: str, gold: str) -> bool:

@@ -128,6 +128,13 @@ class Counting(TurnEnv):
         return super()._turn_info() | {"id": next(_COUNTER)}
 
 
+class HintsInInfo(TurnEnv):
+    """Has the gold answer in the info of each step."""
+
+    def _turn_info(self) -> dict[str, Any]:
+        return super()._turn_info() | {"hint": f"it is {self.core.item}"}
+
+
 class ForgetsInPickle(TurnEnv):
     """Arrives as if nothing had been played."""
 

@@ -10,7 +10,7 @@ import pytest
 from agent_envs.checker import RULES, ConformanceError, check_agent_env
 from agent_envs.envs import TurnEnv
 from agent_envs.errors import ConfigError, UnknownNameError
-from tests.agent_envs.checker.broken import BROKEN, NoSolution, core_of, good_env, registered
+from tests.agent_envs.checker.broken import BROKEN, HintsInInfo, NoSolution, core_of, good_env, registered
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +44,12 @@ def test_a_broken_environment_breaks_its_rule(name: str) -> None:
         assert finding.got
         assert finding.reproduce
     assert len({str(finding) for finding in result.findings}) == len(result.findings)
+
+
+def test_a_hint_in_the_info_of_a_step_is_found_too() -> None:
+    report = check_agent_env(HintsInInfo(core_of()), rules=["no-gold"], seeds=range(4), raise_error=False)
+    (result,) = report.failures
+    assert [finding.expected for finding in result.findings] == ["no gold answer in the info of a step"]
 
 
 def test_a_failure_raises_with_what_was_expected_what_came_and_how_to_see_it_again() -> None:
