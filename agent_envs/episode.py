@@ -188,7 +188,6 @@ class EpisodeCore(EpisodeView[ItemT]):
         pending = self._pending
         if pending is None or len(results) != len(pending.calls):
             raise InvalidActionError(f"{len(results)} results came, but {self.pending!r} is pending")
-        self._pending = None
         noted = (EventKind.TOOL_ERROR, EventKind.TOOL_FAILURE)
         self._events += [
             Event(result.kind, pending.index, result.content) for result in results if result.kind in noted
@@ -220,19 +219,16 @@ class EpisodeCore(EpisodeView[ItemT]):
     def abort(self, why: str, reason: StopReason = StopReason.TOOL_FAILURE) -> None:
         """Ends the episode as failed, for drivers that keep one episode's fault from the others.
 
-        What the policy has written of a turn is recorded as a turn without calls. An episode that is over stays as it
-        is.
+        A turn whose calls wait for results is recorded without results; what the policy has written of an unfinished
+        one, as a turn without calls. An episode that is over stays as it is.
         """
         if not self._running:
             return
-        index = len(self._turns)
-        self._pending = None
-        self._events.append(Event(EventKind.TOOL_FAILURE, index, why))
-        if len(self._written):
-            start = self._trajectory.offset + self._turn_start
-            tokens = EndedTurn(index, self._written.copy(), goes_on=False)
-            text = self.tokenizer.decode(tokens.ids.tolist())
-            self._close_turn(FinishedTurn(start, tokens, text, (), ParsedTurn((), None, False), None), (), reason)
+        self._events.append(Event(EventKind.TOOL_FAILURE, len(self._turns), why))
+        if self._pending is not None:
+            self._close_turn(self._pending, (), reason)
+        elif len(self._written):
+            self._close_turn(self._unread_turn(), (), reason)
         else:
             self._reason = reason
             self._end()
@@ -256,10 +252,15 @@ class EpisodeCore(EpisodeView[ItemT]):
         return twin
 
     def renewed(self) -> EpisodeCore[ItemT]:
-        """A core of the same parts in which no episode has begun."""
-        return EpisodeCore(
-            self.env_id, self.task, self.tokenizer, self.format, self.budgets, self.ask_final_answer, self.context_rule
-        )
+        """A core of the same parts in which no episode has begun.
+
+        Runs none of the task's code, which may be what hangs. The first reset gives back what this one's tools hold.
+        """
+        twin: EpisodeCore[ItemT] = EpisodeCore.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        EpisodeView.__init__(twin, self.env_id, self.task, self.tokenizer, self.format, self.budgets)
+        twin._open_turn(self.renderer.turn_opening)
+        return twin
 
     def restore(self, saved: EpisodeCore[ItemT]) -> None:
         """Goes back to where a fork was taken; the fork stays as it is, to be restored again.
@@ -331,6 +332,15 @@ class EpisodeCore(EpisodeView[ItemT]):
         if self._pending is not None:
             raise EpisodeOverError("the turn's calls wait for their results: call resolve() before the next step")
 
+    def _unread_turn(self) -> FinishedTurn:
+        """What is written of the present turn, not read."""
+        ids = self._written.copy()
+        stop = len(ids) - (int(ids[-1]) in self.turn_ends.end_ids)
+        tokens = EndedTurn(len(self._turns), ids, goes_on=False)
+        text = self.tokenizer.decode(ids[:stop].tolist())
+        parsed = ParsedTurn((), None, False)
+        return FinishedTurn(self._trajectory.offset + self._turn_start, tokens, text, (), parsed, None)
+
     def _finish_turn(self, cut_short: StopReason | None = None) -> None:
         """Reads the turn that has just ended; decides whether the episode ends with it."""
         index = len(self._turns)
@@ -399,6 +409,7 @@ class EpisodeCore(EpisodeView[ItemT]):
         self._turns.append(dataclasses.replace(turn, reward=reward, feedback_stop=stop))
         trajectory.set_reward(turn.stop - 1, reward)
         self._reward = reward
+        self._pending = None  # not before: where the task's code broke above, the turn can still be recorded as failed
         self._buffer = trajectory.buffer
         self._turn_start = self._buffer.length
         self._reason = reason

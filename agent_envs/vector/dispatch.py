@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import time
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -99,6 +100,7 @@ class ToolDispatcher:
         self._pool = DaemonPool("episode-tools", max_threads)
         self._flights: dict[int, _Flight] = {}
         self._finished: queue.SimpleQueue[_Work] = queue.SimpleQueue()
+        weakref.finalize(self, self._pool.close)  # for those who forget to
 
     @property
     def in_flight(self) -> int:

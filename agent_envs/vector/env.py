@@ -212,10 +212,12 @@ class AgentVectorEnv(VectorEnv[Any, Any, Any]):
         """
         self.drop(env_id)
         self._sent.add(env_id)
+        self._over[env_id] = False
+        env = self.envs[env_id]  # as it is now: what is dropped must not reach the environment that takes its place
 
         def begin() -> Ready:
             try:
-                observation, info = self._reset_one(env_id, seed, task_id)
+                observation, info = _begun(env, seed, task_id)
             except Exception as error:  # the task's own code; this episode alone pays for it
                 return Ready(env_id, None, 0.0, False, True, {"error": f"{type(error).__name__}: {error}"}, error)
             return Ready(env_id, observation, 0.0, False, False, info)
@@ -251,9 +253,8 @@ class AgentVectorEnv(VectorEnv[Any, Any, Any]):
         requests = (self._begin(index, action, logprobs.get(index)) for index, action in zip(ids, actions, strict=True))
         self._dispatcher.submit(request for request in requests if request is not None)
 
-    def _step_whole(self, index: int, action: Any, logprobs: Sequence[float] | None) -> Ready:
+    def _step_whole(self, env: AgentEnv[Any, Any], index: int, action: Any, logprobs: Sequence[float] | None) -> Ready:
         """A step from beginning to end, for a thread: the task's own code may wait for something."""
-        env = self.envs[index]
         try:
             calls = env.begin_step(action, logprobs)
             return Ready(index, *env.finish_step(env.core.run_tools(calls) if calls else ()))
@@ -281,7 +282,7 @@ class AgentVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _reset_one(self, index: int, seed: int | None, task_id: str | None) -> tuple[Any, dict[str, Any]]:
         self._over[index] = False
-        return self.envs[index].reset(seed=seed, options=None if task_id is None else {"task_id": task_id})
+        return _begun(self.envs[index], seed, task_id)
 
     def _require_free(self, index: int) -> None:
         if index in self._sent:
@@ -293,7 +294,7 @@ class AgentVectorEnv(VectorEnv[Any, Any, Any]):
         """Writes an action; gives the calls to run, or puts the step among the ready ones."""
         env = self.envs[index]
         if env.may_block:
-            return Errand(index, functools.partial(self._step_whole, index, action, logprobs))
+            return Errand(index, functools.partial(self._step_whole, env, index, action, logprobs))
         try:
             calls = env.begin_step(action, logprobs)
             if calls:
@@ -305,14 +306,16 @@ class AgentVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _finish(self, done: Done) -> Ready:
         index, env = done.key, self.envs[done.key]
+        if isinstance(done.error, Exception):
+            return self._failed(env, index, done.error)
         if done.error is not None:
-            raise done.error  # no Exception: those are caught where they are raised
+            raise done.error
         if isinstance(done.value, Ready):
             return done.value
         try:
             if not done.expired:
                 return Ready(index, *env.finish_step(done.results))
-            if env.core.pending is None:  # its own code hangs: what it still does must reach nobody
+            if env.may_block or env.core.pending is None:  # its own code hangs: what it still does must reach nobody
                 self.envs[index] = env.renewed()
                 return Ready(index, None, 0.0, False, True, {"error": _LATE, "reason": str(StopReason.WALL_CLOCK)})
             return Ready(index, *env.fail_step(_LATE, StopReason.WALL_CLOCK))
@@ -321,7 +324,11 @@ class AgentVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _failed(self, env: AgentEnv[Any, Any], index: int, error: Exception) -> Ready:
         why = f"the environment broke ({type(error).__name__}: {error})"
-        return Ready(index, *env.fail_step(why, StopReason.TOOL_FAILURE), error)
+        try:
+            return Ready(index, *env.fail_step(why, StopReason.TOOL_FAILURE), error)
+        except Exception:  # no episode has begun, or its end breaks the task's code too
+            info = {"error": why, "reason": str(StopReason.TOOL_FAILURE)}
+            return Ready(index, None, 0.0, False, True, info, error)
 
     def _renewed(self, index: int) -> Step:
         observation, info = self._reset_one(index, None, None)
@@ -343,6 +350,10 @@ class AgentVectorEnv(VectorEnv[Any, Any, Any]):
         return self._batcher.take(), rewards, terminated, truncated, infos
 
 
+def _begun(env: AgentEnv[Any, Any], seed: int | None, task_id: str | None) -> tuple[Any, dict[str, Any]]:
+    return env.reset(seed=seed, options=None if task_id is None else {"task_id": task_id})
+
+
 def _step_of(ready: Ready) -> Step:
     return ready.observation, ready.reward, ready.terminated, ready.truncated, ready.info
 
@@ -358,7 +369,7 @@ def _mask(mask: Any, num_envs: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _counted(seed: Any, num_envs: int) -> Any:
-    return [seed + index for index in range(num_envs)] if isinstance(seed, int) else seed
+    return [int(seed) + index for index in range(num_envs)] if isinstance(seed, int | np.integer) else seed
 
 
 def _per_env(name: str, values: Any, num_envs: int) -> list[Any]:

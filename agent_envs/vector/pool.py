@@ -14,6 +14,7 @@ class Piece:
 
     work: Callable[[], None]
     started: bool = False
+    finished: bool = False
     given_up: bool = False
 
 
@@ -32,7 +33,7 @@ class DaemonPool:
         """
         self._name = name
         self._max_threads = max_threads
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()  # the collector may close the pool in any of its threads, at any moment
         self._waiting: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
         self._threads = 0  # those given up don't count
         self._free = 0  # idle threads, less the pieces that wait for one
@@ -60,11 +61,16 @@ class DaemonPool:
         return piece
 
     def give_up(self, piece: Piece) -> None:
-        """Counts the piece's thread as lost, so that another may start in its place; a piece not begun stays."""
+        """Counts the piece's thread as lost, so that another may start in its place; a piece not begun never will be.
+
+        A piece that is finished is left alone: its thread is at work on something else, or free.
+        """
         with self._guard:
-            if self._closed or not piece.started or piece.given_up:
+            if self._closed or piece.finished or piece.given_up:
                 return
             piece.given_up = True
+            if not piece.started:
+                return
             self._threads -= 1
             if self._free < 0:
                 self._start()
@@ -96,13 +102,21 @@ class DaemonPool:
         self._free += 1
 
     def _serve(self) -> None:
-        while True:
-            piece = self._waiting.get()
-            if piece is None:
-                return
-            piece.started = True
+        while self._serve_one():  # a call of its own each time, so that an idle thread holds on to no piece of work
+            pass
+
+    def _serve_one(self) -> bool:
+        """Waits for a piece and runs it; False where the thread has to end."""
+        piece = self._waiting.get()
+        if piece is None:
+            return False
+        with self._guard:
+            piece.started = not piece.given_up
+        if piece.started:
             piece.work()
-            with self._guard:
-                if piece.given_up or self._closed:
-                    return
-                self._free += 1
+        with self._guard:
+            if (piece.started and piece.given_up) or self._closed:
+                return False
+            piece.finished = True
+            self._free += 1
+        return True
