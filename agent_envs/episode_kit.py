@@ -107,9 +107,10 @@ class EpisodeKit:
     ) -> tuple[EndedTurn, str, tuple[ToolCall, ...], ParsedTurn]:
         """A turn's tokens, its text, its calls checked, and what the format reads in it behind its opening."""
         turn_ends = self.turn_ends(opening)
-        whole = self.tokenizer.decode(ids.tolist())
-        ended_by_id = int(ids[-1]) in turn_ends.end_ids
-        text = self.tokenizer.decode(ids[:-1].tolist()) if ended_by_id else whole
+        last = int(ids[-1])
+        ended_by_id = last in turn_ends.end_ids
+        text = self.tokenizer.decode((ids[:-1] if ended_by_id else ids).tolist())
+        whole = text + self.tokenizer.token_text(last) if ended_by_id else text
         parsed = self.format.parse(opening + text)
         calls = tuple(self.executor.check(call) for call in parsed.calls)
         # The token that completed a closing tag may hold more than its end.
