@@ -237,13 +237,7 @@ class EpisodeCore(EpisodeView[ItemT]):
 
     def stop_checker(self) -> Callable[[int], bool]:
         """A function for samplers: called with each id of one turn in order, True on the one that ends the turn."""
-        written: list[int] = []
-
-        def check(token_id: int) -> bool:
-            written.append(token_id)
-            return self.turn_ends.may_end(token_id) and self.turn_ends.ends(written)
-
-        return check
+        return self.turn_ends.checker()
 
     def fork(self) -> EpisodeCore[ItemT]:
         """An independent core that stands where this one does, in time proportional to the episode's length."""

@@ -228,11 +228,12 @@ class HuggingFaceTokenizer:
         return token_id in self._control
 
     def ids_containing(self, characters: frozenset[str]) -> frozenset[int]:
-        """The ids whose stored form holds one of these ASCII characters."""
+        """The ids whose stored form holds one of these ASCII characters, or is the byte of one, such as <0x3E>."""
+        spelled = {f"<0x{ord(character):02X}>" for character in characters}
         return frozenset(
             token_id
             for token, token_id in self._tokenizer.get_vocab().items()
-            if not characters.isdisjoint(token) or token_id in self._control
+            if not characters.isdisjoint(token) or token in spelled or token_id in self._control
         )
 
     def render(self, messages: Sequence[Message], tools: Sequence[ToolSchema], generation_prompt: bool) -> str:
