@@ -24,7 +24,9 @@ _TRAIN = "train"
 _ADD = "add"
 _TRAINED = "trained.tmp"
 _SHARD = "shard-{}.tmp"
-_TRAIN_BYTES = 2**29  # of vectors that k-means learns from
+_TRAIN_PER_CELL = 40  # vectors that k-means learns from; more hardly help, and cost time
+_TRAIN_AT_LEAST = 2**14
+_TRAIN_BYTES = 2**29
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ def _trained(faiss: Any, vectors: VectorFile, parameters: Parameters) -> Any:
     else:
         index = faiss.IndexIVFFlat(coarse, dimension, nlist, faiss.METRIC_INNER_PRODUCT)
     index.cp.min_points_per_centroid = 1  # the sizes were chosen with care: no warnings on stderr
-    wanted = max(nlist * 64, 2**16)
+    wanted = max(nlist * _TRAIN_PER_CELL, _TRAIN_AT_LEAST)
     index.train(vectors.sample(min(wanted, max(_TRAIN_BYTES // (4 * dimension), nlist))))
     return index
 

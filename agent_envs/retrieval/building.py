@@ -23,7 +23,7 @@ from agent_envs.retrieval.bm25 import K1, B
 from agent_envs.retrieval.build_bm25 import build_bm25
 from agent_envs.retrieval.build_vectors import build_cells, build_graph, copy_vectors, encode_passages
 from agent_envs.retrieval.encoder import Encoder
-from agent_envs.retrieval.journal import JOURNAL, Journal
+from agent_envs.retrieval.journal import JOURNAL, Journal, building_alone
 from agent_envs.retrieval.manifest import (
     MANIFEST,
     EncoderRecord,
@@ -117,13 +117,19 @@ def build_index(
         progress: is told what is done.
 
     Raises:
-        ConfigError: a setting is wrong, or the folder holds something else.
+        ConfigError: a setting is wrong, or the folder holds something else, or another build is running there.
         DataError: the corpus is malformed or has no passage, or the encoder gives numbers that are not finite.
         MissingExtraError: a dense kind, and the extra ``retrieval`` is not installed.
     """
-    folder = Path(folder)
-    if (folder / MANIFEST).exists():
-        return _tidied(folder)
+    with building_alone(Path(folder)):
+        if not (Path(folder) / MANIFEST).exists():
+            _build(source, Path(folder), settings, encoder, progress)
+        return _tidied(Path(folder))
+
+
+def _build(
+    source: CorpusSource, folder: Path, settings: BuildSettings, encoder: Encoder | None, progress: Progress
+) -> None:
     record = _encoder_record(settings, encoder)
     journal = Journal(folder, _dependencies(source, settings, record))
     passages = _read_passages(journal, source, settings, progress)
@@ -139,7 +145,6 @@ def build_index(
         versions=_versions(settings.kind),
     )
     write_manifest(folder, manifest)
-    return _tidied(folder)
 
 
 def _tidied(folder: Path) -> Manifest:

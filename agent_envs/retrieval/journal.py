@@ -6,6 +6,7 @@ checkpoint is cut off before the stage goes on, so that the finished files are t
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,14 +20,32 @@ from agent_envs.retrieval.manifest import write_json
 JOURNAL = "build.json"
 
 
+@contextmanager
+def building_alone(folder: Path) -> Iterator[None]:
+    """Makes the folder where it does not exist, and keeps other builds out of it; a killed one keeps nobody out.
+
+    Raises:
+        ConfigError: another build is running there.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise ConfigError(f"{folder}: another build is running there; wait for it, or choose another folder") from error
+    finally:
+        os.close(descriptor)
+
+
 class Journal:
-    """The state of the build in a folder. One process builds at a time."""
+    """The state of the build in a folder."""
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
         """Begins a build, or takes up an interrupted one.
 
         Args:
-            folder: where the index goes; made where it does not exist.
+            folder: where the index goes.
             settings: everything that the result depends on, as plain data.
 
         Raises:
@@ -36,7 +55,6 @@ class Journal:
         self.folder = folder
         self._path = folder / JOURNAL
         self._state: dict[str, Any] = {"settings": json.loads(json.dumps(settings)), "stages": {}}
-        folder.mkdir(parents=True, exist_ok=True)
         if self._path.exists():
             self._take_up(self._state["settings"])
         elif any(folder.iterdir()):

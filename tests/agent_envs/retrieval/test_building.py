@@ -148,6 +148,17 @@ def test_a_finished_index_is_not_built_over(tmp_path: Path) -> None:
     assert contents(tmp_path / "index") == before
 
 
+def test_two_builds_in_one_folder_do_not_mix(tmp_path: Path) -> None:
+    def progress(stage: str, done: int, total: int | None) -> None:
+        if done == 70:
+            with pytest.raises(ConfigError, match="another build is running there"):
+                build(tmp_path / "index", "bm25")
+
+    build_index(SOURCE, tmp_path / "index", BuildSettings("bm25", **PIECES), progress=progress)
+    build(tmp_path / "alone", "bm25")
+    assert contents(tmp_path / "index") == contents(tmp_path / "alone")
+
+
 def test_a_corpus_that_changed_during_the_interruption_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_text('{"title": "A", "text": "b"}\n' * 3, encoding="utf-8")
