@@ -124,7 +124,7 @@ class SandboxProcess:
 
     def _remove_folder(self) -> None:
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_tree(self._folder)
 
     def _why_not(self, answer: list[str] | Silence) -> str:
         if isinstance(answer, list):
@@ -146,6 +146,21 @@ class SandboxProcess:
             name = signal.Signals(returned - SIGNALLED).name
             return "killed", f"the Python process was ended by {name} (out of memory, a crash, or its own doing)"
         return "killed", f"the code ended its own Python process (exit code {returned})"
+
+
+def remove_tree(folder: str) -> None:
+    """Removes a folder, also where it or what is in it was made unreadable. Links are not followed."""
+    _open_to_owner(folder)
+    for place, names, _ in os.walk(folder):
+        for name in names:
+            _open_to_owner(os.path.join(place, name))  # before the walk goes into it
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _open_to_owner(folder: str) -> None:
+    if not os.path.islink(folder):
+        with contextlib.suppress(OSError):
+            os.chmod(folder, 0o700)
 
 
 def _cut_again(text: str, chars: int) -> str:

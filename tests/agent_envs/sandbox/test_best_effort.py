@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agent_envs.sandbox.process import remove_tree
 from agent_envs.sandbox.seccomp import this_machine
 
 PROGRAM = "tests.agent_envs.sandbox.without_namespaces"
@@ -49,6 +50,34 @@ def report(project_root: Path) -> dict[str, Any]:
     done = subprocess.run(command, cwd=project_root, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
+
+
+def test_a_folder_that_the_code_made_unreadable_is_removed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a child process without root's rights, in whose way no mode would stand."""
+    monkeypatch.chdir(tmp_path)  # the folders above are for this user alone
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o750)
+    folder = tmp_path / "sandbox"
+    (folder / "a" / "b").mkdir(parents=True)
+    (folder / "a" / "b" / "file").write_text("x")
+    (folder / "a" / "link").symlink_to(outside)
+    nobody = 65534
+    if os.geteuid() == 0:
+        tmp_path.chmod(0o777)
+        for path in (folder, *folder.rglob("*"), outside):
+            os.chown(path, nobody, nobody, follow_symlinks=False)
+    (folder / "a" / "b").chmod(0)
+    (folder / "a").chmod(0)
+    folder.chmod(0)
+    child = os.fork()
+    if child == 0:
+        if os.geteuid() == 0:
+            os.setuid(nobody)
+        remove_tree(os.path.relpath(folder, tmp_path))
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert not folder.exists()
+    assert outside.stat().st_mode & 0o777 == 0o750
 
 
 def test_require_refuses_and_says_what_is_missing_and_what_to_do(report: dict[str, Any]) -> None:
