@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from agent_envs.errors import ConfigError
-from agent_envs.named_functions import load_function
+from agent_envs.named_functions import load_function, require_arguments
 from agent_envs.types import Turn
 
 RULES = ("append", "window", "summary", "rebuild")
@@ -86,6 +86,11 @@ def make_rule(name: str, keep_turns: int, trigger_tokens: int, function: str | N
         raise ConfigError(f"context_turns is a whole number >= 1, not {keep_turns}")
     if trigger_tokens < 0:
         raise ConfigError(f"context_tokens is a whole number >= 0, not {trigger_tokens}")
+    if name == "append" and trigger_tokens:
+        raise ConfigError(
+            f'context_tokens={trigger_tokens} says when a rule acts, and context_rule="append" never does; choose '
+            f"{', '.join(RULES[1:])}"
+        )
     if name in ("append", "window"):
         if function is not None:
             raise ConfigError(f'context_function belongs to context_rule="summary" or "rebuild", not to {name!r}')
@@ -127,6 +132,7 @@ def _shortened(text: str) -> str:
 def _text_giver(name: str) -> Rewriter:
     """The function of that name, checked to give text: one per name, so that rules of equal options are equal."""
     function = load_function(name, "context_function")
+    require_arguments(function, f"context_function {name!r}", "the record")
 
     def write(record: ContextRecord) -> str:
         text = function(record)

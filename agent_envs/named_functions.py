@@ -6,6 +6,7 @@ import functools
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +33,27 @@ def load_function(name: str, option: str) -> Callable[..., Any]:
     if not callable(function):
         raise ConfigError(f"{option}: {module_name!r} has no function {attribute!r}")
     return function  # type: ignore[no-any-return]
+
+
+def require_arguments(function: Callable[..., Any], what: str, *arguments: str) -> None:
+    """Refuses a function that cannot be called with these positional arguments, before it is needed.
+
+    Args:
+        function: a user's function.
+        what: what it is, for the message, such as ``"score"``.
+        arguments: what it is given, in words.
+
+    Raises:
+        ConfigError: it takes others, or is no function.
+    """
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        raise ConfigError(
+            f"{what} is called with {len(arguments)} arguments ({', '.join(arguments)}): {function!r}: {error}"
+        ) from error
+    except ValueError:  # a built-in function that doesn't say what it takes
+        return
 
 
 def _load_module(name: str, option: str) -> ModuleType:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from agent_envs.errors import ConfigError
 
 OptionsT = TypeVar("OptionsT")
+
+_KINDS: dict[type, str] = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -145,18 +148,20 @@ def require_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
 
 
 def _typed(field: dataclasses.Field[Any], value: Any, what: str) -> Any:
-    """The value, if it is of its default's type; options that default to None take text.
+    """The value, if it is of its default's type; options that default to None take text. A path is read as text.
 
     A field with ``metadata={"any": True}`` takes whatever comes, such as a function; its dataclass checks it.
     """
     if field.metadata.get("any"):
         return value
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
     if type(field.default) is float and type(value) is int:
         return float(value)
     wanted = str if field.default is None else type(field.default)
     allowed = value is None and field.default is None
     if not allowed and (not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool)):
-        raise ConfigError(f"{what}: the option {field.name!r} is a {wanted.__name__}, not {value!r}")
+        raise ConfigError(f"{what}: the option {field.name!r} is {_KINDS[wanted]}, not {value!r}")
     return value
 
 

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from agent_envs.errors import ConfigError, ToolFailureError
-from agent_envs.named_functions import load_function
+from agent_envs.named_functions import load_function, require_arguments
 from agent_envs.rewards.parts import Part, PartValue, end_parts
 from agent_envs.tasks.base import Outcome
 from agent_envs.tools.base import Tool, ToolOutput
@@ -62,6 +62,7 @@ def _asking(by: str, timeout_s: float, retries: int) -> Callable[[str, str, tupl
         ConfigError: there is no such function, or the numbers are out of range.
     """
     function: JudgeFunction = load_function(by, "judge(by=...)")
+    require_arguments(function, f"the judge {by}", "the question", "the answer", "the accepted answers")
     tool = Tool("judge", f"Asks {by}.", {}, _reporting(function), dict, timeout_s=timeout_s, retries=retries)
     executor = ToolExecutor((tool,))
 

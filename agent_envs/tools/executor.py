@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from agent_envs.errors import ToolUseError
+from agent_envs.errors import ConfigError, ToolUseError
 from agent_envs.tools.base import Tool
 from agent_envs.tools.complaints import did_you_mean
 from agent_envs.tools.running import Job, clean_text, describe_failure
@@ -29,11 +29,11 @@ class ToolExecutor:
         """Takes the tools by their names.
 
         Raises:
-            ValueError: two tools share a name.
+            ConfigError: two tools share a name.
         """
         self.tools = {tool.name: tool for tool in tools}
         if len(self.tools) != len(tools):
-            raise ValueError(f"two tools share a name: {[tool.name for tool in tools]}")
+            raise ConfigError(f"two tools share a name: {[tool.name for tool in tools]}; give one another name=")
 
     def check(self, call: ToolCall) -> ToolCall:
         """The call with its arguments validated, or with the error that the policy should read."""

@@ -49,7 +49,7 @@ def _options_table(entry: TaskEntry) -> Table:
         "option", "default", "what it is", title=f"{entry.env_id}: {entry.summary}", title_justify="left", box=None
     )
     for option in [*describe_options(entry.options), *describe_options(EpisodeOptions)]:
-        default = repr(option.default)
+        default = repr(entry.defaults.get(option.name, option.default))
         shown = default if len(default) < 24 else default[:20] + " ..."
         table.add_row(option.name, escape(shown), escape(option.help))
     return table

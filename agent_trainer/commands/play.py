@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 import gymnasium as gym
@@ -16,6 +16,7 @@ from agent_envs.envs import TurnEnv
 from agent_envs.errors import ConfigError
 from agent_envs.options import parse_assignments
 from agent_envs.render import printable
+from agent_envs.tasks.base import OracleTurn
 from agent_envs.tools import Tool
 from agent_envs.types import ToolCall
 from agent_trainer.commands.envs import entry_of
@@ -99,7 +100,9 @@ def _expand(env: TurnEnv, line: str) -> str:
 
 
 def _read_call(tool: Tool, words: str) -> ToolCall:
-    """Arguments as a JSON object, or the bare value of the tool's first parameter."""
+    """Arguments as a JSON object, or the bare value of the tool's first parameter; no words are no arguments."""
+    if not words:
+        return ToolCall(tool.name, {})
     properties = tool.parameters.get("properties", {})
     first = next(iter(properties), "input")
     try:
@@ -112,8 +115,12 @@ def _read_call(tool: Tool, words: str) -> ToolCall:
     return ToolCall(tool.name, arguments)
 
 
+def _solution(env: TurnEnv) -> Sequence[OracleTurn]:
+    return env.core.task.oracle(env.core.item)
+
+
 def _oracle(env: TurnEnv) -> Iterator[str]:
-    turns = env.core.task.oracle(env.core.item)
+    turns = _solution(env)
     for turn in itertools.chain(turns, itertools.repeat(turns[-1])):
         yield env.core.write_turn(turn)
 
@@ -128,7 +135,7 @@ def _say(console: Console, who: str, text: str, style: str) -> None:
 
 
 def _conclude(console: Console, env: TurnEnv, info: dict[str, Any]) -> None:
-    gold = getattr(env.core.item, "answers", ())
+    gold = getattr(env.core.item, "answers", None) or [turn.answer for turn in _solution(env)[-1:] if turn.answer]
     scores = ", ".join(f"{name} {value:g}" for name, value in info["metrics"].items())
     console.print(f"[end] {info['reason']}: {scores}", style="bold")
     if gold:

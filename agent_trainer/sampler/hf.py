@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from agent_envs.episode import EpisodeCore
+from agent_envs.errors import ConfigError
 from agent_envs.types import Int32Array
 from agent_trainer.sampler.base import SampledTurn, SamplingParams, TurnRequest
 from agent_trainer.sampler.cacheable import model_facts, unwrapped
@@ -134,18 +135,19 @@ class HFSampler:
             core: of an environment of that kind: its tokenizer and its ``max_context`` count.
 
         Raises:
-            ValueError: the model has fewer embeddings than the tokenizer has ids, or fewer positions than the
-                environment's context may take; or see the class.
+            ConfigError: the model has fewer embeddings than the tokenizer has ids, or fewer positions than the
+                environment's context may take.
+            ValueError: see the class.
         """
         tokenizer, facts = core.tokenizer, model_facts(unwrapped(model))
         if tokenizer.vocab_size > facts.vocab_size:
-            raise ValueError(
+            raise ConfigError(
                 f"the environment's tokenizer {tokenizer.name!r} has {tokenizer.vocab_size} ids, but {facts.name} has "
                 f"only {facts.vocab_size} embeddings: make the environment with the model's own tokenizer"
             )
         limit = core.budgets.max_context
         if facts.max_positions is not None and limit > facts.max_positions:
-            raise ValueError(
+            raise ConfigError(
                 f"the environment's max_context={limit} is more than the {facts.max_positions} positions of "
                 f"{facts.name}; make it with max_context={facts.max_positions} or less"
             )

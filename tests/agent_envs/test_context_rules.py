@@ -83,7 +83,7 @@ def check_segments(episode: Episode) -> None:
 def test_tokens_chunks_and_turns_give_the_same_segments(
     name: str, which: int, keep_turns: int, trigger_tokens: int, stream_seed: int, max_context: int
 ) -> None:
-    rule = make_rule(name, keep_turns, trigger_tokens, None)
+    rule = make_rule(name, keep_turns, 0 if name == "append" else trigger_tokens, None)
     budgets = {"max_context": max_context, "max_turn_tokens": 120, "max_observation_tokens": 90}
     cores = [core_of(rule, which, **budgets) for _ in range(3)]
     stream = driving.random_stream(cores[0], stream_seed)

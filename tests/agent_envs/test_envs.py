@@ -269,7 +269,10 @@ def test_the_turn_level_plays_the_token_levels_episode_with_smollm2s_tokenizer(s
     ("options", "error", "message"),
     [
         ({"maxturns": 3}, ConfigError, "has no option 'maxturns'; it takes .*Did you mean 'max_turns'"),
-        ({"max_turns": "3"}, ConfigError, "'max_turns' is a int"),
+        ({"max_turns": "3"}, ConfigError, "'max_turns' is a whole number"),
+        ({"dataset": 3}, ConfigError, "'dataset' is text"),
+        ({"context_tokens": 100}, ConfigError, 'context_rule="append" never does; choose window'),
+        ({"dataset": Path("no/such/file.json")}, DataError, "no/such/file.json"),
         ({"level": "word"}, ConfigError, "level is one of 'token', 'turn'"),
         ({"observation": "text"}, ConfigError, "observation is one of"),
         ({"level": "turn", "observation": "delta"}, ConfigError, 'belongs to level="token"'),

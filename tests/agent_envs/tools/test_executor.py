@@ -12,7 +12,7 @@ import numpy as np
 import pydantic
 import pytest
 
-from agent_envs.errors import ToolFailureError, ToolUseError
+from agent_envs.errors import ConfigError, ToolFailureError, ToolUseError
 from agent_envs.tools import ToolExecutor, ToolOutput, tool
 from agent_envs.types import EventKind, ToolCall
 
@@ -122,7 +122,7 @@ def test_a_misspelt_tool_is_named_rightly() -> None:
 
 
 def test_two_tools_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="share a name"):
+    with pytest.raises(ConfigError, match="share a name"):
         ToolExecutor([tool(double), tool(double)])
 
 

@@ -34,3 +34,12 @@ def test_every_option_of_an_id_is_explained() -> None:
 def test_an_unknown_id_lists_the_known_ones() -> None:
     with pytest.raises(UnknownNameError, match=r"known: .*AgentR1/HotpotQA-v0.*Did you mean"):
         RUNNER.invoke(app, ["envs", "AgentR1/HotpotQA-v1"], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("name", list(TASKS))
+def test_the_defaults_shown_are_those_that_the_environment_is_made_with(name: str) -> None:
+    entry = TASKS.get(name)
+    output = RUNNER.invoke(app, ["envs", entry.env_id], catch_exceptions=False).output
+    for field in dataclasses.fields(EpisodeOptions):
+        (line,) = [line for line in output.splitlines() if line.split()[:1] == [field.name]]
+        assert line.split()[1] == repr(entry.defaults.get(field.name, field.default))

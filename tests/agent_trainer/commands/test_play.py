@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
@@ -35,6 +37,23 @@ def test_a_short_form_may_follow_a_thought() -> None:
     output = RUNNER.invoke(app, GAME, input="I wonder\n/search river\n/quit\n", catch_exceptions=False).output
     assert 'I wonder\n<tool_call>\n{"name": "search", "arguments": {"query": "river"}}\n</tool_call>' in output
     assert "[1] " in output
+
+
+def test_a_tool_called_without_words_gets_no_arguments(tmp_path: Path) -> None:
+    task = tmp_path / "task.py"
+    task.write_text(
+        "from agent_envs import ToolUseTask\n"
+        "def wind(force: int = 3) -> str:\n"
+        "    'How it blows.'\n"
+        "    return f'force {force}'\n"
+        "def make_task():\n"
+        "    return ToolUseTask([wind], [{'question': 'How hard does it blow?', 'answer': 3}])\n"
+    )
+    game = ["play", "AgentR1/ToolUse-v0", f"factory={task}:make_task"]
+    output = RUNNER.invoke(app, game, input="/wind\n/answer 4\n", catch_exceptions=False).output
+    assert '{"name": "wind", "arguments": {}}' in output
+    assert "force 3" in output
+    assert "[gold] 3" in output  # of any task whose solution ends in an answer
 
 
 def test_a_negative_seed_is_refused_before_the_game() -> None:

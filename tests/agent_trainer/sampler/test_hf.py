@@ -15,6 +15,7 @@ import torch
 from transformers import PreTrainedModel
 
 import agent_envs  # noqa: F401 - registers the environments
+from agent_envs.errors import ConfigError
 from agent_envs.types import Int32Array
 from agent_trainer.sampler import SAMPLERS
 from agent_trainer.sampler.base import SampledTurn, SamplingParams, TurnRequest
@@ -405,9 +406,9 @@ def test_the_registry_makes_a_sampler_for_an_environment_and_loads_nothing_befor
     model = tiny_model(max_positions=1024, vocab_size=core.tokenizer.vocab_size + 5)
     sampler = SAMPLERS.get("hf")(model, SamplingParams(), core)
     assert isinstance(sampler, HFSampler)
-    with pytest.raises(ValueError, match="has only 61 embeddings"):
+    with pytest.raises(ConfigError, match="has only 61 embeddings"):
         HFSampler.for_environment(tiny_model(), SamplingParams(), core)
-    with pytest.raises(ValueError, match="max_context=512 or less"):
+    with pytest.raises(ConfigError, match="max_context=512 or less"):
         HFSampler.for_environment(tiny_model(max_positions=512, vocab_size=300), SamplingParams(), core)
     code = "import sys, agent_trainer.sampler; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
