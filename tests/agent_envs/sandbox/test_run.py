@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
 import pytest
@@ -15,11 +14,11 @@ from tests.agent_envs.sandbox.isolated import needs_isolation
 SHORT = Limits(timeout_s=1.0)
 
 
-@needs_isolation
 # In halves: Python converts no number of more than 4,300 digits, and that limit is the whole process's.
 LONG_NUMBER = "{}{:02500d}".format(*divmod(2**20000 % 10**5000, 10**2500))
 
 
+@needs_isolation
 @pytest.mark.parametrize(
     ("code", "stdout", "value"),
     [
