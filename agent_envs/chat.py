@@ -8,6 +8,7 @@ say) has nothing to rewrite: only what follows the policy's turn is taken from i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,12 +27,14 @@ class Feedback:
 
     Attributes:
         ids: up to where the policy's next turn begins.
-        was_cut: contents were shortened to fit.
+        was_cut: contents were shortened: to their own limits, or to fit.
+        was_squeezed: contents were shortened to fit.
         opening: what the last of them has already written of that turn, such as the start of a thought.
     """
 
     ids: list[int]
     was_cut: bool
+    was_squeezed: bool
     opening: str
 
 
@@ -69,6 +72,7 @@ class ChatRenderer:
         self._ends_turn = self._find_end_of_turn()
         self.turn_opening = tool_format.opening(tokenizer.render(_slots(("user",)), (), True))
         ends = _control_ids(tokenizer, tool_format.end_tokens) or self._ends_turn
+        self._ends_message = frozenset((*self._ends_turn, *ends))  # behind these the template's own is one too many
         self.end_of_turn_ids = tokenizer.eos_ids | frozenset(ends)
         self.end_of_turn_id = next(iter(ends or tokenizer.eos_ids))
 
@@ -115,7 +119,7 @@ class ChatRenderer:
         for content, glue in zip(fitted, frame.glue[1:], strict=True):
             ids += content
             ids += glue
-        return Feedback(ids, fitted != contents, frame.opening)
+        return Feedback(ids, fitted != contents, fitted != limited, frame.opening)
 
     def frame_length(self, messages: Sequence[Message], last_sampled: int, goes_on: bool = False) -> int:
         """How many tokens of a feedback are glue."""
@@ -127,23 +131,25 @@ class ChatRenderer:
 
     def _frame(self, messages: Sequence[Message], last_sampled: int, goes_on: bool) -> _Frame:
         speakers = tuple((message.role, message.name) for message in messages)
-        key = (speakers, last_sampled in self._ends_turn, goes_on)
-        if key not in self._frames:
-            if len(self._frames) >= _MAX_FRAMES:
-                self._frames.clear()
+        key = (speakers, last_sampled in self._ends_message, goes_on)
+        frame = self._frames.get(key)  # other threads may empty the store at any moment
+        if frame is None:
             glue = self._format.continuation(messages) if goes_on else None
             if glue is None:
-                self._frames[key] = self._make_frame(tuple(role for role, _ in speakers), key[1])
+                frame = self._make_frame(tuple(role for role, _ in speakers), key[1])
             else:
-                self._frames[key] = self._encoded(glue, self._format.opening(glue[-1]))
-        return self._frames[key]
+                frame = self._encoded(glue, self._format.opening(glue[-1]))
+            if len(self._frames) >= _MAX_FRAMES:
+                self._frames.clear()
+            self._frames[key] = frame
+        return frame
 
     def _encoded(self, glue: Sequence[str], opening: str) -> _Frame:
         return _Frame(tuple(tuple(self._tokenizer.encode(piece)) for piece in glue), opening)
 
     def _make_frame(self, roles: tuple[Role, ...], end_was_sampled: bool) -> _Frame:
         glue = self._glue_after_turn(roles)
-        if end_was_sampled:
+        if end_was_sampled and self._ends_turn:
             end = self._tokenizer.token_text(next(iter(self._ends_turn)))
             _, found, rest = glue[0].partition(end)
             glue[0] = rest if found else glue[0]  # a template may end turns before users and tools differently
@@ -250,10 +256,11 @@ def _accepts(tokenizer: Tokenizer, roles: Sequence[Role], tools: Sequence[ToolSc
 def _knows_tools(tokenizer: Tokenizer, tools: Sequence[ToolSchema], marks: Sequence[str]) -> bool:
     """True where the template shows tools and takes their results, with the marks of the tool format.
 
-    A template of another convention (Llama 3's, say) would teach calls that nobody reads.
+    A template of another convention (Llama 3's, say) would teach calls that nobody reads. What a template shows of
+    tools is part of its trusted text, so tools whose descriptions spell control tokens are not given to it.
     """
     roles: tuple[Role, ...] = ("user", "assistant", "tool")
-    if not tools or not _accepts(tokenizer, roles, tools):
+    if not tools or _spells_control(tokenizer, tools) or not _accepts(tokenizer, roles, tools):
         return False
     slots = _slots(("user",))
     try:
@@ -262,6 +269,11 @@ def _knows_tools(tokenizer: Tokenizer, tools: Sequence[ToolSchema], marks: Seque
         return False
     played = tokenizer.render(_slots(roles), tools, generation_prompt=True)
     return shown and any(mark in played for mark in marks)
+
+
+def _spells_control(tokenizer: Tokenizer, tools: Sequence[ToolSchema]) -> bool:
+    """True where a text in these schemas, which may come from anybody's server, would be read as a control token."""
+    return any(tokenizer.is_control(token_id) for token_id in tokenizer.encode(json.dumps(tools, ensure_ascii=False)))
 
 
 def _begins_turns_itself(tokenizer: Tokenizer, prompt: str) -> bool:

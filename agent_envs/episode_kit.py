@@ -110,11 +110,9 @@ class EpisodeKit:
         last = int(ids[-1])
         ended_by_id = last in turn_ends.end_ids
         text = self.tokenizer.decode((ids[:-1] if ended_by_id else ids).tolist())
-        whole = text + self.tokenizer.token_text(last) if ended_by_id else text
         parsed = self.format.parse(opening + text)
         calls = tuple(self.executor.check(call) for call in parsed.calls)
-        # The token that completed a closing tag may hold more than its end.
-        goes_on = whole.endswith(self.format.closing_tags) or (not ended_by_id and turn_ends.ends(ids))
+        goes_on = self.tokenizer.token_text(last) in self.format.closing_tags if ended_by_id else turn_ends.ends(ids)
         return EndedTurn(index, ids, goes_on), text, calls, parsed
 
 

@@ -142,7 +142,7 @@ class ReplyWriter:
         ids = np.asarray(self._renderer.prompt(self._system_prompt, self._write(record)), np.int32)
         if len(ids) >= self._budgets.max_context:
             return None
-        feedback = Feedback([], was_cut=False, opening=self._renderer.turn_opening)
+        feedback = Feedback([], was_cut=False, was_squeezed=False, opening=self._renderer.turn_opening)
         return _Context(ids, feedback, turns=0, was_squeezed=False)
 
     def _write(self, record: ContextRecord) -> str:
@@ -157,9 +157,9 @@ class ReplyWriter:
         content_room = room - self._renderer.frame_length(messages, last, turn.goes_on) - 1
         allowed = min(self._budgets.max_observation_tokens, content_room)
         feedback = self._renderer.feedback(messages, last, allowed, turn.goes_on)
-        if len(feedback.ids) >= room or (feedback.was_cut and content_room < _MIN_OBSERVATION):
+        squeezed = feedback.was_squeezed and content_room < self._budgets.max_observation_tokens
+        if len(feedback.ids) >= room or (squeezed and content_room < _MIN_OBSERVATION):
             return None
-        squeezed = feedback.was_cut and content_room < self._budgets.max_observation_tokens
         return _Context(head, feedback, turns, squeezed)
 
     def _keep(self, trajectory: Trajectory, turn: EndedTurn, context: _Context) -> None:

@@ -30,6 +30,7 @@ class Llama3JsonFormat(AnswerTags):
     name = "llama3-json"
     tags: tuple[str, ...] = (*THINK_TAGS, _PYTHON_TAG, _END_OF_MESSAGE, *ANSWER_TAGS)
     closing_tags: tuple[str, ...] = (_END_OF_MESSAGE, "</answer>")
+    end_tokens: tuple[str, ...] = ("<|eot_id|>", _END_OF_MESSAGE)
     template_marks: tuple[str, ...] = ("ipython<|end_header_id|>",)
 
     def read_calls(self, spoken: str) -> tuple[ToolCall, ...]:

@@ -102,3 +102,17 @@ def bpe_tokenizer(template: str = WITH_TOOLS) -> HuggingFaceTokenizer:
     )
     fast.chat_template = template
     return HuggingFaceTokenizer("small-bpe", fast)
+
+
+@functools.cache
+def llama_tokenizer(template: str) -> HuggingFaceTokenizer:
+    """Single bytes, and the control tokens of Llama 3."""
+    backend = Tokenizer(models.BPE({letter: at for at, letter in enumerate(pre_tokenizers.ByteLevel.alphabet())}, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens(
+        ["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|eom_id|>", "<|python_tag|>", "<|end_of_text|>"]
+    )
+    fast = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|end_of_text|>")
+    fast.chat_template = template
+    return HuggingFaceTokenizer("small-llama", fast)

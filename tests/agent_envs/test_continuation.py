@@ -57,6 +57,14 @@ def test_a_message_of_its_own_opens_a_thought_again() -> None:
     assert core.snapshot().answer == "alpha"
 
 
+def test_a_tag_within_a_thought_does_not_make_the_message_go_on() -> None:
+    core = thinking_core("search-r1")
+    core.feed(core.tokenizer.encode_plain("perhaps <search>alpha</search>"))
+    core.end_turn()  # where the policy stopped, in its thought
+    reply = core.tokenizer.decode(core.news.tolist())
+    assert reply.startswith("<|im_end|>\n<|im_start|>user\n") and reply.endswith("<think>\n")
+
+
 def test_forks_keep_the_opening_of_their_turn() -> None:
     core = thinking_core("search-r1")
     core.feed(core.tokenizer.encode_plain("where?</think><search>alpha</search>"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from typing import Any
@@ -320,3 +321,16 @@ def test_an_unfinished_turn_can_be_ended_by_the_driver() -> None:
     assert feedback.startswith("<|im_end|>\n<|im_start|>user\n<tool_response>\nalpha")
     with pytest.raises(InvalidActionError, match="at least one token"):
         core.end_turn()
+
+
+def test_a_result_cut_to_its_tools_own_limit_needs_no_more_room_than_that() -> None:
+    limited = dataclasses.replace(lookup_tool(("x" * 500,)), max_output_tokens=9)
+    task = SmallTask(tools=(limited,))
+    call = '<tool_call>{"name": "lookup", "arguments": {"number": 0}}</tool_call>'
+    roomy = small_core(task=task)
+    roomy.reset(0)
+    roomy.feed(roomy.encode_turn(call))
+    tight = small_core(task=task, max_context=roomy.length + 1, max_turn_tokens=200)
+    tight.reset(0)
+    tight.feed(tight.encode_turn(call))
+    assert not tight.done and tight.context.tolist() == roomy.context.tolist()
