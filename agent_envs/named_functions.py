@@ -49,9 +49,8 @@ def require_arguments(function: Callable[..., Any], what: str, *arguments: str) 
     try:
         inspect.signature(function).bind(*arguments)
     except TypeError as error:
-        raise ConfigError(
-            f"{what} is called with {len(arguments)} arguments ({', '.join(arguments)}): {function!r}: {error}"
-        ) from error
+        given = ", ".join(arguments) or "no arguments"
+        raise ConfigError(f"{what} is called with {given}, but {function!r}: {error}") from error
     except ValueError:  # a built-in function that doesn't say what it takes
         return
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, overload
 
 from agent_envs.data.rows import read_rows
 from agent_envs.errors import ConfigError, DataError
+from agent_envs.named_functions import require_arguments
 
 Item: TypeAlias = Mapping[str, Any]
 ItemSource: TypeAlias = str | Path | Iterable[Item] | Callable[[], Iterable[Item]] | Callable[[int], Item]
@@ -69,7 +70,10 @@ def _iterated(source: Any) -> Iterable[Item]:
             "items came as an iterator, which can be read only once and cannot be part of an environment's spec; "
             "give a list, or the generator function itself, without calling it"
         )
-    items = source() if callable(source) else source
+    if callable(source):
+        require_arguments(source, "items without num_items (which a function of the index needs)")
+        source = source()
+    items = source
     if not isinstance(items, Iterable) or isinstance(items, Mapping):
         raise ConfigError(f"items: expected a list of mappings, a path, or a function that gives them, not {items!r}")
     return items

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -17,9 +16,9 @@ from typing import Any, TypeAlias
 
 from agent_envs import scoring
 from agent_envs.data.given_items import Item, ItemSource, read_items
-from agent_envs.errors import ConfigError, DataError
+from agent_envs.errors import ConfigError, DataError, ToolUseError
 from agent_envs.formats.base import ParsedTurn
-from agent_envs.named_functions import load_function
+from agent_envs.named_functions import load_function, require_arguments
 from agent_envs.tasks.base import Decision, OracleTurn, Outcome, SharedTools, Toolbox, answer_ends
 from agent_envs.tools.base import Tool
 from agent_envs.tools.objects import ObjectTools, method_tools, text_tool
@@ -113,10 +112,7 @@ def match_answer(answer: str, item: Item, turns: Sequence[Turn]) -> float:
     Raises:
         DataError: the item has no "answer".
     """
-    if "answer" not in item:
-        raise DataError(f'the item {item["question"]!r:.60} has no "answer"; give items one, or the task a score')
-    accepted = item["answer"] if isinstance(item["answer"], list | tuple) else [item["answer"]]
-    return float(any(_matches(answer, str(one)) for one in accepted))
+    return float(any(_matches(answer, one) for one in _accepted(item)))
 
 
 class ToolUseTask:
@@ -158,7 +154,9 @@ class ToolUseTask:
         if len(self._index) != len(self._ids):
             raise DataError(f"{len(self._ids) - len(self._index)} items share an id with another")
         self._score = match_answer if score is None else score
-        _check_arguments(self._score)
+        require_arguments(self._score, "score", "the answer", "the item", "the turns")
+        if score is None:
+            _check_answers(self._items)
         self._shared = _shared_tools(tools)
         self._make_tools = tools
         self._templates: dict[type[Any], tuple[Tool, ...]] = {}
@@ -198,7 +196,13 @@ class ToolUseTask:
         assert callable(self._make_tools)
         # A copy: what tools do to their item must not reach the next episode.
         known = copy.deepcopy({key: value for key, value in item.items() if key not in SECRETS})
-        instance = self._make_tools(known)
+        try:
+            instance = self._make_tools(known)
+        except (TypeError, ToolUseError) as error:  # most likely one tool that was meant to be in a list
+            raise ConfigError(
+                f"tools: {self._make_tools!r} was called with an item, to make the object whose methods are the tools, "
+                f"and raised {type(error).__name__}: {error}. If it is a tool itself, give a list: tools=[...]"
+            ) from error
         if type(instance) not in self._templates:
             self._templates[type(instance)] = method_tools(instance)
         return ObjectTools(instance, self._templates[type(instance)])
@@ -252,7 +256,7 @@ class ToolUseTask:
         turns = [turn if isinstance(turn, list | tuple) else [turn] for turn in item.get("oracle", ())]
         answer = item.get("answer", "done")
         last = OracleTurn(answer=str(answer[0] if isinstance(answer, list | tuple) else answer))
-        return [*(OracleTurn(calls=tuple(_as_call(call) for call in turn)) for turn in turns), last]
+        return [*(OracleTurn(calls=tuple(_as_call(call, item) for call in turn)) for turn in turns), last]
 
 
 def _ids_of(items: Sequence[Item]) -> tuple[str, ...]:
@@ -265,22 +269,39 @@ def _ids_of(items: Sequence[Item]) -> tuple[str, ...]:
 def _shared_tools(tools: Any) -> SharedTools | None:
     """Tools without state, or None where each episode has its own."""
     if isinstance(tools, Sequence) and not isinstance(tools, str) and tools:
+        for function in tools:
+            if not isinstance(function, Tool) and not callable(function):
+                raise ConfigError(f"tools: expected a list of typed functions, but {function!r} is none")
         return SharedTools(tuple(text_tool(function) for function in tools))
     if not callable(tools) or isinstance(tools, Tool):
         raise ConfigError(f"tools: expected a list of typed functions, or a class, not {tools!r}")
+    require_arguments(tools, "tools, where it is no list,", "the item")
     return None
 
 
-def _check_arguments(score: Any) -> None:
-    try:
-        inspect.signature(score).bind("answer", {}, ())
-    except TypeError as error:
-        raise ConfigError(f"score is a function of the answer, the item and the turns: {score!r}: {error}") from error
-    except ValueError:  # a built-in function that doesn't say what it takes
-        return
+def _check_answers(items: Sequence[Item]) -> None:
+    """Items that are there already must have what the default score compares with.
+
+    Raises:
+        DataError: one has no "answer".
+    """
+    for item in items if isinstance(items, tuple) else ():
+        _accepted(item)
 
 
-def _as_call(call: Mapping[str, Any]) -> ToolCall:
+def _accepted(item: Item) -> list[str]:
+    answer = item.get("answer")
+    if answer is None or answer in ([], ()):
+        raise DataError(f'the item {item["question"]!r:.60} has no "answer"; give items one, or the task a score')
+    return [str(one) for one in (answer if isinstance(answer, list | tuple) else [answer])]
+
+
+def _as_call(call: Any, item: Item) -> ToolCall:
+    if not isinstance(call, Mapping) or not isinstance(call.get("name"), str):
+        raise DataError(
+            f'the item {item["question"]!r:.60}: expected calls such as {{"name": "add", "arguments": {{"a": 2}}}} '
+            f'under "oracle", found {call!r:.80}'
+        )
     return ToolCall(call["name"], dict(call.get("arguments", {})))
 
 

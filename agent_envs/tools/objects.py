@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
 from agent_envs.errors import ConfigError
 from agent_envs.tools.base import Tool, ToolOutput, TurnLock, tool
 
@@ -91,7 +93,18 @@ def _as_text(output: Any) -> str | ToolOutput:
 
 
 def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else str(value)
+    """What JSON can write of a value that it doesn't know; nothing that depends on where the value lies in memory."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, "tolist"):  # numpy's arrays and numbers
+        return value.tolist()
+    try:
+        return to_jsonable_python(value)  # models, dataclasses, enums, dates, sets
+    except PydanticSerializationError as error:
+        raise TypeError(
+            f"a tool gave {type(value).__name__}, which JSON cannot write; return text, numbers, lists, mappings, "
+            "dataclasses or pydantic models"
+        ) from error
 
 
 def _is_method(attribute: Any) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_envs.errors import ConfigError
-from agent_envs.named_functions import load_function
+from agent_envs.named_functions import load_function, require_arguments
 
 
 def test_a_function_of_a_module() -> None:
@@ -45,3 +45,12 @@ def test_a_file_that_breaks_is_reported_each_time(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(ConfigError, match="OSError: no licence"):
             load_function(f"{file}:f", "score")
+
+
+def test_a_function_of_other_arguments_is_refused_before_it_is_needed() -> None:
+    require_arguments(lambda question, answer, more=None: 0.0, "the judge", "the question", "the answer")
+    require_arguments(max, "the judge", "the question")  # says nothing of its arguments
+    with pytest.raises(ConfigError, match=r"the judge is called with the question, the answer, but .*missing"):
+        require_arguments(lambda a, b, c: 0.0, "the judge", "the question", "the answer")
+    with pytest.raises(ConfigError, match="is not a callable object"):
+        require_arguments("em", "score", "the answer")  # type: ignore[arg-type]

@@ -93,8 +93,9 @@ def test_what_is_no_number_from_0_to_1_is_a_programmers_mistake(function: str, s
         ('by="no_such_module:judge"', "cannot import 'no_such_module'"),
         ('by="math:judge"', "'math' has no function 'judge'"),
         ('by="math:pi"', "'math' has no function 'pi'"),
-        ('by="math:cos", timeout_s=0', "timeout_s .* must be above 0"),
-        ('by="math:cos", retries=-1', "retries .* must be 0 or more"),
+        ('by="math:cos"', "the judge math:cos is called with the question, the answer, the accepted answers"),
+        ('by="builtins:max", timeout_s=0', "timeout_s .* must be above 0"),
+        ('by="builtins:max", retries=-1', "retries .* must be 0 or more"),
     ],
 )
 def test_a_judge_is_checked_when_the_reward_is_made(parameters: str, message: str) -> None:

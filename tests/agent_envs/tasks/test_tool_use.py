@@ -135,7 +135,7 @@ def test_the_default_score_compares_numbers_as_numbers_and_words_as_words(
 
 
 def test_an_item_without_an_answer_needs_a_score_or_an_oracle() -> None:
-    env = make(tools=[add], items=[{"question": "?"}])
+    env = make(tools=[add], items=lambda index: {"question": "?"}, num_items=1)  # which is seen only when it is made
     with pytest.raises(DataError, match='has no "answer"'):
         play(env, "0", answer("x"))
     with pytest.raises(DataError, match='neither an "oracle" nor an "answer"'):
@@ -218,8 +218,11 @@ def test_a_factory_is_named_by_module_or_file_and_survives_json(tmp_path: Path) 
         ({"tools": [add], "items": ITEMS, "factory": "a:b"}, "leave out tools, items"),
         ({"tools": [], "items": ITEMS}, "expected a list of typed functions, or a class"),
         ({"tools": "add", "items": ITEMS}, "expected a list of typed functions, or a class"),
-        ({"tools": [add], "items": ITEMS, "score": lambda answer: 1.0}, "score is a function of the answer, the item"),
-        ({"tools": [add], "items": ITEMS, "score": 1.0}, "score is a function of the answer, the item"),
+        (
+            {"tools": [add], "items": ITEMS, "score": lambda answer: 1.0},
+            "score is called with the answer, the item, the turns",
+        ),
+        ({"tools": [add], "items": ITEMS, "score": 1.0}, "score is called .*not a callable"),
         ({"tools": [add], "items": (item for item in ITEMS)}, "give a list, or the generator function itself"),
         ({"factory": "nothing"}, 'expected "module:function"'),
         ({"factory": "json:loads", "split": "{}"}, "gave dict; expected a ToolUseTask"),
@@ -321,3 +324,45 @@ def test_the_conformance_suite_tries_a_task_of_ones_own(tmp_path: Path) -> None:
     )
     report = agent_envs.check_agent_env("AgentR1/ToolUse-v0", options={"factory": f"{file}:make_task"}, quick=True)
     assert report.ok
+
+
+def plain_double(number: int) -> int:
+    """Twice a number."""
+    return 2 * number
+
+
+class TakesNothing:
+    def look(self) -> str:
+        """Look."""
+        return "nothing"
+
+
+ONE = [{"question": "Twice 2?", "answer": 4}]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tools": plain_double, "items": ONE}, r"If it is a tool itself, give a list: tools=\[...\]"),
+        ({"tools": [3], "items": ONE}, "expected a list of typed functions, but 3 is none"),
+        ({"tools": TakesNothing, "items": ONE}, "called with the item, but .*too many positional"),
+        (
+            {"tools": [plain_double], "items": lambda index: ONE[0]},
+            "items without num_items .* called with no arguments",
+        ),
+        ({"tools": [plain_double], "items": [{"question": "Why?"}]}, 'has no "answer"; give items one, or the task a'),
+        ({"tools": [plain_double], "items": [{"question": "Why?", "answer": None}]}, 'has no "answer"'),
+        ({"tools": [plain_double], "items": [{"question": "Why?", "answer": []}]}, 'has no "answer"'),
+        ({"tools": [plain_double, plain_double], "items": ONE}, "two tools share a name"),
+    ],
+    ids=["bare function", "number", "no item", "index", "no answer", "none", "empty", "twice"],
+)
+def test_a_task_that_cannot_be_played_is_refused_when_it_is_made(options: dict[str, Any], message: str) -> None:
+    with pytest.raises((ConfigError, DataError), match=message):
+        make(**options)
+
+
+def test_a_solution_that_is_no_call_says_what_is_expected() -> None:
+    task = ToolUseTask([plain_double], [{**ONE[0], "oracle": [{"nam": "plain_double"}]}])
+    with pytest.raises(DataError, match=r"expected calls such as .*found {'nam': 'plain_double'}"):
+        task.oracle(task.item(0))

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
+import datetime
+import enum
+import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from agent_envs.errors import ConfigError, ToolUseError
@@ -143,3 +148,42 @@ def test_a_tool_that_keeps_and_changes_its_arguments_does_not_change_the_record(
     (result,) = executor.run([call])
     assert result.content == "{'lines': ['theirs', 'mine']}"
     assert call.arguments == {"notes": {"lines": ["theirs"]}}
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclasses.dataclass
+class Wall:
+    colour: Colour
+    built: datetime.date
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Wall(Colour.RED, datetime.date(2024, 2, 29)), '{"colour": "red", "built": "2024-02-29"}'),
+        ([Colour.RED, {"a": (1, None)}], '["red", {"a": [1, null]}]'),
+        (np.int64(3), "3"),
+        (np.array([[1, 2]]), "[[1, 2]]"),
+        (types.MappingProxyType({"a": 1}), '{"a": 1}'),
+    ],
+)
+def test_plain_values_of_every_kind_are_written_as_json(value: Any, text: str) -> None:
+    def give() -> Any:
+        """Give it."""
+        return value
+
+    (result,) = ToolExecutor([text_tool(give)]).run([ToolCall("give", {})])
+    assert (result.kind, result.content) == (EventKind.CALL, text)
+
+
+def test_a_value_that_json_cannot_write_is_a_failure_and_never_an_address_in_memory() -> None:
+    def give() -> Any:
+        """Give it."""
+        return [object()]
+
+    (result,) = ToolExecutor([text_tool(give)]).run([ToolCall("give", {})])
+    assert result.kind is EventKind.TOOL_FAILURE
+    assert "a tool gave object, which JSON cannot write; return text" in result.content
