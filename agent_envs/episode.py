@@ -411,15 +411,22 @@ class EpisodeCore(EpisodeView[ItemT]):
             self._end()
 
     def _judge(self, turn: Turn, reason: StopReason | None) -> tuple[float, StopReason | None]:
-        """The turn's reward; 0 and an end where the infrastructure failed, the judge's included."""
+        """The turn's reward; 0 and an end where the infrastructure failed, the judge's included.
+
+        Raises:
+            ConfigError: the reward is NaN or infinite, which no learner recovers from.
+        """
         if reason is not None and reason.failed:
             return 0.0, reason
         try:
             outcome = Outcome(self.item, (*self._turns, turn), tuple(self._events), reason)
-            return float(self.task.reward(outcome)), reason
+            reward = float(self.task.reward(outcome))
         except ToolFailureError as error:
             self._events.append(Event(EventKind.TOOL_FAILURE, turn.index, str(error)))
             return 0.0, StopReason.TOOL_FAILURE
+        if not math.isfinite(reward):
+            raise ConfigError(f"the reward of a turn is a finite number; the task of {self.env_id} gave {reward}")
+        return reward, reason
 
     def _end(self) -> None:
         self._running = False

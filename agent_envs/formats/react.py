@@ -2,8 +2,8 @@ r"""The ReAct format: ``Thought:``, ``Action:``, ``Action Input:`` and ``Final A
 
 A call is ``Action: NAME`` and ``Action Input: {json}``; several may follow each other. The policy ends its turn by
 beginning the line ``Observation:``, behind which the results stand and the same message goes on with ``Thought:``.
-Nothing behind an ``Observation:`` of the policy's own is read. A part runs to the next label. Nothing in ``Thought:``
-or ``<think>``, closed or not, is acted on.
+Nothing behind an ``Observation:`` of the policy's own is read, be it indented or in the first line. A part runs to the
+next label. Nothing in ``Thought:`` or ``<think>``, closed or not, is acted on.
 
 Source: Yao et al. 2023, "ReAct" (arXiv 2210.03629); the labels with JSON input are LangChain's.
 """
@@ -38,7 +38,7 @@ class ReActFormat:
 
     def parse(self, text: str) -> ParsedTurn:
         """Reads one turn; see the module's docstring."""
-        parts = _parts(without_thoughts(text).partition(_OBSERVATION)[0])
+        parts = _parts(without_thoughts(text))
         answers = [content for label, content in parts if label == "Final Answer"]
         calls = _read_calls(parts)
         if not answers:
@@ -93,9 +93,11 @@ class ReActFormat:
 
 
 def _parts(text: str) -> list[tuple[str, str]]:
-    """Each label and what stands behind it, stripped."""
+    """Each label before the first ``Observation:``, and what stands behind it, stripped."""
     labels = list(_LABEL.finditer(text))
     ends = [*(label.start() for label in labels), len(text)][1:]
+    observed = next((at for at, label in enumerate(labels) if label.group(1) == "Observation"), len(labels))
+    labels, ends = labels[:observed], ends[:observed]
     return [
         (label.group(1), clean_text(text[label.end() : end]).strip()) for label, end in zip(labels, ends, strict=True)
     ]

@@ -334,3 +334,15 @@ def test_a_result_cut_to_its_tools_own_limit_needs_no_more_room_than_that() -> N
     tight.reset(0)
     tight.feed(tight.encode_turn(call))
     assert not tight.done and tight.context.tolist() == roomy.context.tolist()
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf])
+def test_a_reward_that_is_no_number_is_an_error_at_once(reward: float) -> None:
+    class Careless(SmallTask):
+        def reward(self, outcome: Any) -> float:
+            return reward
+
+    core = small_core(task=Careless())
+    core.reset(0)
+    with pytest.raises(ConfigError, match=f"finite number; the task of AgentR1/Small-v0 gave {reward}"):
+        core.feed(core.encode_turn("<answer>alpha</answer>"))

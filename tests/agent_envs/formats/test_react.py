@@ -74,8 +74,12 @@ def test_answers(text: str, answer: str | None, well_formed: bool) -> None:
     assert REACT.parse(text) == ParsedTurn((), answer, well_formed)
 
 
-def test_nothing_behind_an_observation_of_its_own_is_acted_on() -> None:
-    assert REACT.parse(f"Thought: x\nObservation: made up\n{CALL}").calls == ()
+@pytest.mark.parametrize(
+    "observation", ["Thought: x\nObservation:", "Observation:", "  Observation :", "\r\nObservation:"]
+)
+def test_nothing_behind_an_observation_of_its_own_is_acted_on(observation: str) -> None:
+    assert REACT.parse(f"{observation} made up\n{CALL}\nFinal Answer: 4") == ParsedTurn((), None, False)
+    assert REACT.parse(f"{CALL}\n{observation} made up\nFinal Answer: 4") == ParsedTurn((SEARCH,), None, False)
 
 
 def test_an_observation_ends_the_turn_unless_it_is_thought() -> None:
