@@ -15,17 +15,25 @@ from trl import GRPOConfig
 
 from agent_envs.errors import ConfigError
 from agent_trainer.estimators import ESTIMATORS
-from agent_trainer.losses import AGGREGATIONS, IMPORTANCE_CORRECTIONS, KL_ESTIMATORS, LossSettings
+from agent_trainer.losses import (
+    AGGREGATIONS,
+    IMPORTANCE_CORRECTIONS,
+    IMPORTANCE_LIMITS,
+    KL_ESTIMATORS,
+    SURROGATES,
+    Clip,
+    LossSettings,
+)
 from agent_trainer.sampler import SAMPLERS
 
 _BUDGETS = ("max_turns", "max_turn_tokens", "max_observation_tokens", "max_context")
 
 # Options of GRPOConfig that nothing here reads, and what to use instead.
 _REPLACED = {
-    "loss_type": "loss_aggregation (and estimator)",
+    "loss_type": "surrogate, loss_aggregation and estimator",
     "scale_rewards": "estimator: grpo divides by the standard deviation, grpo_no_std does not",
-    "importance_sampling_level": "the ratios of this trainer are per token",
-    "delta": "epsilon and epsilon_high",
+    "importance_sampling_level": "surrogate: gspo has one ratio per row, turn one per turn",
+    "delta": "surrogate: dual_clip, with dual_clip_ratio",
     "off_policy_mask_threshold": "importance_correction",
     "mask_truncated_completions": "it would drop every episode that ends on the environment's tokens; shape the reward",
     "top_entropy_quantile": "nothing; the loss looks at every token of the policy",
@@ -43,9 +51,9 @@ _REPLACED = {
     "router_aux_loss_coef": "nothing; no auxiliary loss is added",
     "use_bias_correction_kl": "nothing; the KL term is never weighted by the ratio",
     "vllm_importance_sampling_correction": "importance_correction",
-    "vllm_importance_sampling_mode": "importance_correction",
+    "vllm_importance_sampling_mode": "importance_correction and importance_limit",
     "vllm_importance_sampling_clip_max": "max_importance_weight",
-    "vllm_importance_sampling_clip_min": "max_importance_weight",
+    "vllm_importance_sampling_clip_min": "min_importance_weight",
     "ds3_gather_for_generation": "nothing; weights are always gathered, since processes play at their own pace",
     # A policy gradient is only right for the distribution that was sampled from: the whole of it.
     "top_p": "temperature; tokens are sampled from the whole distribution, or the ratios would be biased",
@@ -72,13 +80,24 @@ class AgentConfig(GRPOConfig):
             None leaves that to gradient_accumulation_steps and per_device_train_batch_size (in episodes).
         updates_per_rollout: optimizer steps that share one generation of episodes, >= 1 (mini-batches of PPO).
         estimator: of advantages: a name in ``agent_trainer.estimators.ESTIMATORS``.
-        loss_aggregation: "token", "sequence" or "constant".
+        surrogate: of the policy gradient: "clipped" (PPO), "dual_clip", "cispo", "gspo" or "gspo_token" (one ratio per
+            row), "turn" (one per turn). Ratios are clipped to [1 - epsilon, 1 + epsilon_high], whatever they are of.
+        dual_clip_ratio: of "dual_clip": the bound on ratios where the advantage is negative, > 1 + epsilon_high.
+        loss_aggregation: what weighs the same: "token", "sequence" (a row), "turn", "episode" or, with sums over tokens
+            divided by a stated length, "constant".
         loss_constant_tokens: the length that "constant" divides by, in tokens.
         loss_mask: train on the policy's own tokens only. False is the paper's ablation: the environment's text is
             trained on too.
-        kl_estimator: "k1", "k2" or "k3", weighted by beta.
-        importance_correction: "token" weighs tokens by learner over sampler, truncated; "none" doesn't.
-        max_importance_weight: where that weight is truncated, > 0.
+        kl_in: where the KL to the reference is, weighted by beta: "loss", or "reward" (taken off the reward of each
+            action token before advantages are estimated).
+        kl_estimator: "k1", "k2" or "k3"; None is k3 in the loss and k1 in the reward, which takes no other.
+        kl_target: mean KL per token, in nats, that beta is steered towards, by 2 % at most each time; None keeps beta.
+        importance_correction: "token" weighs tokens by learner over sampler, "sequence" rows by the geometric mean over
+            their tokens; "none" doesn't.
+        importance_limit: what happens to weights out of bounds: "truncate" moves them to the bound, "mask" drops their
+            tokens (or rows).
+        min_importance_weight: the lower bound, >= 0.
+        max_importance_weight: the upper bound, above the lower.
         sampler: what generates: "hf".
         max_in_flight: episodes played at once per process, >= 1.
         env_threads: tool calls at once per process, >= 1.
@@ -102,11 +121,17 @@ class AgentConfig(GRPOConfig):
     updates_per_rollout: int = 1
 
     estimator: str = "grpo"
+    surrogate: str = "clipped"
+    dual_clip_ratio: float = 3.0
     loss_aggregation: str = "token"
     loss_constant_tokens: int = 1024
     loss_mask: bool = True
-    kl_estimator: str = "k3"
+    kl_in: str = "loss"
+    kl_estimator: str | None = None
+    kl_target: float | None = None
     importance_correction: str = "token"
+    importance_limit: str = "truncate"
+    min_importance_weight: float = 0.0
     max_importance_weight: float = 2.0
 
     sampler: str = "hf"
@@ -134,6 +159,8 @@ class AgentConfig(GRPOConfig):
         """
         self._check_replaced()
         self._check_names_and_ranges()
+        self._check_clip()
+        self._check_kl()
         self._fit_machine()
         self._count_batches()
         try:
@@ -160,16 +187,18 @@ class AgentConfig(GRPOConfig):
 
     @property
     def loss_settings(self) -> LossSettings:
-        """The part that the loss reads."""
+        """The part that the loss reads; a KL in the reward is none of it."""
+        high = self.epsilon if self.epsilon_high is None else self.epsilon_high
         return LossSettings(
-            clip_low=self.epsilon,
-            clip_high=self.epsilon if self.epsilon_high is None else self.epsilon_high,
+            surrogate=self.surrogate,
+            clip=Clip(self.epsilon, high, self.dual_clip_ratio),
             aggregation=self.loss_aggregation,
-            kl_coef=self.beta,
-            kl_estimator=self.kl_estimator,
+            kl_coef=self.beta if self.kl_in == "loss" else 0.0,
+            kl_estimator=self.kl_estimator or "k3",
             entropy_coef=self.entropy_coef,
             importance_correction=self.importance_correction,
-            max_importance_weight=self.max_importance_weight,
+            importance_limit=self.importance_limit,
+            importance_bounds=(self.min_importance_weight, self.max_importance_weight),
             max_tokens=float(self.loss_constant_tokens),
         )
 
@@ -182,9 +211,11 @@ class AgentConfig(GRPOConfig):
     def _check_names_and_ranges(self) -> None:
         for registry, name in (
             (ESTIMATORS, self.estimator),
+            (SURROGATES, self.surrogate),
             (AGGREGATIONS, self.loss_aggregation),
-            (KL_ESTIMATORS, self.kl_estimator),
+            (KL_ESTIMATORS, self.kl_estimator or "k3"),
             (IMPORTANCE_CORRECTIONS, self.importance_correction),
+            (IMPORTANCE_LIMITS, self.importance_limit),
             (SAMPLERS, self.sampler),
         ):
             registry.get(name)  # type: ignore[attr-defined]
@@ -192,7 +223,7 @@ class AgentConfig(GRPOConfig):
             self._require(name, getattr(self, name) >= 1, ">= 1")
         for name in ("temperature", "max_importance_weight", "env_deadline_s"):
             self._require(name, getattr(self, name) > 0, "> 0")
-        for name in ("beta", "epsilon", "eval_temperature", "eval_tasks"):
+        for name in ("beta", "epsilon", "eval_temperature", "eval_tasks", "min_importance_weight"):
             self._require(name, getattr(self, name) >= 0, ">= 0")
         for name in _BUDGETS:
             given = self.env_kwargs.get(name)
@@ -202,6 +233,26 @@ class AgentConfig(GRPOConfig):
             raise ConfigError(
                 f"eval_strategy={self.eval_strategy!s} needs eval_tasks, how many tasks to play each time"
             )
+
+    def _check_clip(self) -> None:
+        above = self.max_importance_weight > self.min_importance_weight
+        self._require("max_importance_weight", above, f"> min_importance_weight ({self.min_importance_weight})")
+        if self.surrogate == "dual_clip":
+            single = 1 + self.loss_settings.clip.high
+            self._require("dual_clip_ratio", self.dual_clip_ratio > single, f"> 1 + epsilon_high ({single})")
+
+    def _check_kl(self) -> None:
+        if self.kl_in not in ("loss", "reward"):
+            raise ConfigError(f"kl_in is {self.kl_in!r}, expected 'loss' or 'reward'; the term is in one of them alone")
+        if self.kl_in == "reward" and self.beta == 0:
+            raise ConfigError("kl_in='reward' does nothing without beta, its coefficient")
+        if self.kl_in == "reward" and self.kl_estimator not in (None, "k1"):
+            raise ConfigError(
+                f"kl_estimator is {self.kl_estimator!r}, but a KL in the reward is k1: use k1, or kl_in='loss'"
+            )
+        if self.kl_target is not None:
+            self._require("kl_target", self.kl_target > 0, "> 0, or None for a fixed beta")
+            self._require("beta", self.beta > 0, "> 0 where kl_target steers it")
 
     def _require(self, name: str, holds: bool, range_: str) -> None:
         if not holds:

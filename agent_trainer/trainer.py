@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,9 @@ from agent_trainer.config import AgentConfig
 from agent_trainer.errors import NonFiniteError, TrainingError
 from agent_trainer.estimators import ESTIMATORS, AdvantageInputs, Advantages
 from agent_trainer.gathering import estimate_over_processes
+from agent_trainer.kl_control import KLControl
 from agent_trainer.learner import TokenScorer
-from agent_trainer.losses import Denominators, LossInputs, loss_mask, policy_loss
+from agent_trainer.losses import Denominators, LossInputs, LossSettings, TokenLayout, loss_mask, policy_loss
 from agent_trainer.metrics import WindowSums, episode_values, malformed_share
 from agent_trainer.phases import PhaseClock
 from agent_trainer.processing import load_processing_class
@@ -118,6 +120,7 @@ class AgentTrainer(GRPOTrainer):
         self._denominators: Denominators | None = None
         self._clock = PhaseClock(lambda values: bridge.log_values(self, values))
         self.add_callback(self._clock)
+        self.add_callback(KLControl(args.beta, args.kl_target))
         self.add_callback(SkipEmptyUpdates(self._window_is_empty))
         self.add_callback(bridge.ResumedCounters(self))
 
@@ -177,14 +180,14 @@ class AgentTrainer(GRPOTrainer):
             self._report(rollouts)
             return {}
         rows = self._rows(rollouts)
-        mask = loss_mask(rows.action_mask, rows.completion_mask, only_actions=self.args.loss_mask)
+        rewards, old_logprobs = self._penalised(rows) if self.args.kl_in == "reward" else (rows.rewards, None)
         found = estimate_over_processes(
             self.accelerator,
             ESTIMATORS.get(self.args.estimator),
             AdvantageInputs(
-                rewards=rows.rewards,
+                rewards=rewards,
                 action_mask=rows.action_mask,
-                loss_mask=mask,
+                loss_mask=self._loss_mask(rows),
                 turn_ids=rows.turn_ids,
                 episode_ids=rows.episode_ids,
                 group_ids=rows.group_ids,
@@ -192,7 +195,7 @@ class AgentTrainer(GRPOTrainer):
             ),
         )
         self._report(rollouts, (rows, found))
-        return self._output(rows, found)
+        return self._output(rows, found, old_logprobs)
 
     def _play(self, task_ids: Sequence[str], training: bool) -> list[Rollout]:
         """Plays one episode per task id; each is on disk as soon as it has ended."""
@@ -252,30 +255,59 @@ class AgentTrainer(GRPOTrainer):
         numbers, groups, episodes = zip(*played, strict=True)
         return make_rows(episodes, numbers, groups, self.stage.core.tokenizer.pad_id).to(self.accelerator.device)
 
-    def _output(self, rows: RowBatch, found: Advantages) -> dict[str, Tensor]:
+    def _loss_mask(self, rows: RowBatch) -> Tensor:
+        return loss_mask(rows.action_mask, rows.completion_mask, only_actions=self.args.loss_mask)
+
+    def _padded(self, rows: RowBatch) -> RowBatch:
+        """The rows and some of weight zero, so that they split evenly into micro-batches."""
+        return pad_rows(rows, self.args.steps_per_generation, self.stage.core.tokenizer.pad_id)
+
+    def _penalised(self, rows: RowBatch) -> tuple[Tensor, Tensor]:
+        """Rewards with the KL to the reference taken off, and the policy's log-probabilities; ``[B, T]`` each."""
+        padded = self._padded(rows)
+        old, reference = self._old_logprobs(padded), self._ref_logprobs(padded)
+        rewards, values = self._kl_control.penalise(
+            padded, old, reference, lambda sums: self.accelerator.reduce(sums, reduction="sum")
+        )
+        bridge.log_values(self, values)
+        return rewards[: len(rows)], old[: len(rows)]
+
+    def _old_logprobs(self, rows: RowBatch) -> Tensor:
+        with bridge.scoring(self) as policy:
+            return self._score(policy, rows)
+
+    def _ref_logprobs(self, rows: RowBatch) -> Tensor:
+        with bridge.scoring(self), bridge.reference_model(self) as reference:
+            return self._score(reference, rows)
+
+    def _score(self, model: nn.Module, rows: RowBatch) -> Tensor:
+        # As many chunks as micro-batches, on every process alike: sharded weights are gathered for each forward pass.
+        chunk_rows = len(rows) // self.args.steps_per_generation
+        return self._scorer.in_chunks(model, _tokens_of(rows), self._loss_mask(rows), chunk_rows)
+
+    def _output(self, rows: RowBatch, found: Advantages, old_logprobs: Tensor | None) -> dict[str, Tensor]:
         """TRL's dictionary: rows with signal only, filled up so that they split evenly into micro-batches."""
-        kept = pad_rows(rows.select(found.has_signal), self.args.steps_per_generation, self.stage.core.tokenizer.pad_id)
-        advantages = torch.zeros_like(kept.rewards)
-        advantages[: int(found.has_signal.sum())] = found.values[found.has_signal]
-        mask = loss_mask(kept.action_mask, kept.completion_mask, only_actions=self.args.loss_mask)
+        kept = self._padded(rows.select(found.has_signal))
+
+        def filled(values: Tensor) -> Tensor:
+            blank = torch.zeros_like(kept.rewards)
+            blank[: int(found.has_signal.sum())] = values[found.has_signal]
+            return blank
+
+        layout = TokenLayout.of_rows(self._loss_mask(kept), kept.turn_ids, kept.episode_ids)
         output = {
-            "prompt_ids": kept.prompt_ids,
-            "prompt_mask": kept.prompt_mask,
-            "completion_ids": kept.completion_ids,
-            "completion_mask": kept.completion_mask,
-            "tool_mask": mask,
-            "advantages": advantages,
-            "num_items_in_batch": self.accelerator.reduce(mask.sum(), reduction="sum"),
+            **_tokens_of(kept),
+            "tool_mask": layout.mask,
+            "turn_ids": layout.turn_ids,
+            "episode_tokens": layout.episode_tokens,
+            "advantages": filled(found.values),
+            "num_items_in_batch": self.accelerator.reduce(layout.mask.sum(), reduction="sum"),
             "sampler_logprobs": kept.sampler_logprobs,
         }
-        # As many chunks as micro-batches, on every process alike: sharded weights are gathered for each forward pass.
-        chunk_rows = len(kept) // self.args.steps_per_generation
         if bridge.needs_old_logprobs(self.args):
-            with bridge.scoring(self) as policy:
-                output["old_per_token_logps"] = self._scorer.in_chunks(policy, output, mask, chunk_rows)
-        if self.beta != 0:
-            with bridge.scoring(self), bridge.reference_model(self) as reference:
-                output["ref_per_token_logps"] = self._scorer.in_chunks(reference, output, mask, chunk_rows)
+            output["old_per_token_logps"] = self._old_logprobs(kept) if old_logprobs is None else filled(old_logprobs)
+        if self._loss_settings.kl_coef != 0:
+            output["ref_per_token_logps"] = self._ref_logprobs(kept)
         return output
 
     # The second replaced method: from a batch to a loss
@@ -288,20 +320,20 @@ class AgentTrainer(GRPOTrainer):
         """
         if not bridge.is_training(self):
             return torch.zeros((), device=self.accelerator.device)
-        mask = inputs["tool_mask"]
+        layout = _layout_of(inputs)
         with self.accelerator.autocast():
-            scores = self._scorer(model, inputs, mask)
+            scores = self._scorer(model, inputs, layout.mask)
         result = policy_loss(
             LossInputs(
                 logprobs=scores.logprobs,
                 advantages=inputs["advantages"],
-                mask=mask,
+                layout=layout,
                 old_logprobs=inputs.get("old_per_token_logps"),
                 ref_logprobs=inputs.get("ref_per_token_logps"),
                 sampler_logprobs=inputs["sampler_logprobs"],
                 entropy=scores.entropy,
             ),
-            self.args.loss_settings,
+            self._loss_settings,
             self._window_denominators(),
         )
         if not bool(torch.isfinite(result.loss)):
@@ -310,23 +342,29 @@ class AgentTrainer(GRPOTrainer):
         self._window_sums.add(result.sums, result.tokens)
         if bridge.micro_step(self) == self.args.gradient_accumulation_steps - 1:
             means = self._window_sums.means(lambda sums: self.accelerator.reduce(sums, reduction="sum"))
-            bridge.log_values(self, {name: [value] for name, value in means.items()})
+            steered = self._kl_control.observe(means["kl"]) if "kl" in means else {}
+            bridge.log_values(self, {name: [value] for name, value in means.items()} | steered)
         return result.loss
 
     def _window_denominators(self) -> Denominators:
-        """Tokens and rows of the accumulation window over all processes; counted once per window."""
+        """What the accumulation window holds over all processes; counted once per window."""
         if bridge.micro_step(self) == 0 or self._denominators is None:
-            masks = bridge.window_masks(self, "tool_mask")
-            counts = (
-                torch.stack([mask.sum() for mask in masks]).sum(),
-                torch.stack([m.any(dim=1).sum() for m in masks]).sum(),
-            )
+            layouts = [_layout_of(inputs) for inputs in bridge.window_batches(self)]
+            counts = torch.stack([Denominators.count(layout).stack() for layout in layouts]).sum(dim=0)
             # Gradients are averaged over the processes, so each process's sum weighs 1 / num_processes.
-            total = (
-                self.accelerator.reduce(torch.stack(counts).float(), reduction="sum") / self.accelerator.num_processes
-            )
-            self._denominators = Denominators(tokens=total[0], sequences=total[1])
+            total = self.accelerator.reduce(counts, reduction="sum") / self.accelerator.num_processes
+            self._denominators = Denominators.unstack(total)
         return self._denominators
+
+    @property
+    def _kl_control(self) -> KLControl:
+        # Looked up each time: transformers may put another in its place when a run is resumed.
+        return next(known for known in self.callback_handler.callbacks if isinstance(known, KLControl))
+
+    @property
+    def _loss_settings(self) -> LossSettings:
+        settings = self.args.loss_settings
+        return replace(settings, kl_coef=self._kl_control.coefficient.value) if settings.kl_coef else settings
 
     def _window_is_empty(self) -> bool:
         """True where no process has a token to learn from in the accumulation window at hand."""
@@ -393,6 +431,19 @@ class AgentTrainer(GRPOTrainer):
                 self.state.global_step,
                 self.args.output_dir,
             )
+
+
+def _tokens_of(rows: RowBatch) -> dict[str, Tensor]:
+    return {
+        "prompt_ids": rows.prompt_ids,
+        "prompt_mask": rows.prompt_mask,
+        "completion_ids": rows.completion_ids,
+        "completion_mask": rows.completion_mask,
+    }
+
+
+def _layout_of(inputs: dict[str, Tensor]) -> TokenLayout:
+    return TokenLayout(inputs["tool_mask"], inputs["turn_ids"], inputs["episode_tokens"])
 
 
 def _record_of(rollout: Rollout, step: int, training: bool) -> dict[str, Any]:

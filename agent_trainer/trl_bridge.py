@@ -221,12 +221,13 @@ def micro_step(trainer: GRPOTrainer) -> int:
     return int(trainer._step % trainer.args.gradient_accumulation_steps)
 
 
-def window_masks(trainer: GRPOTrainer, name: str) -> list[Tensor]:
-    """The tensors of that name of all micro-batches of the current accumulation window, from TRL's buffer."""
+def window_batches(trainer: GRPOTrainer) -> list[dict[str, Tensor]]:
+    """All micro-batches of the current accumulation window, from TRL's buffer."""
     accumulated, buffered = trainer.args.gradient_accumulation_steps, trainer._buffered_inputs
     position = trainer._step % trainer.args.steps_per_generation
     first = position - position % accumulated
-    return [batch[name] for batch in buffered[first : first + accumulated]]
+    batches: list[dict[str, Tensor]] = buffered[first : first + accumulated]
+    return batches
 
 
 def needs_old_logprobs(config: GRPOConfig) -> bool:

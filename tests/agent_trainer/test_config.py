@@ -7,6 +7,7 @@ import pytest
 
 from agent_envs.errors import ConfigError, UnknownNameError
 from agent_trainer.config import AgentConfig
+from agent_trainer.losses import Clip
 
 
 def config(folder: Path, **options: Any) -> AgentConfig:
@@ -36,16 +37,22 @@ def test_budgets_are_options_of_the_environment_and_evaluation_may_differ(tmp_pa
 
 
 def test_the_loss_reads_its_settings_from_here(tmp_path: Path) -> None:
-    args = config(tmp_path, epsilon=0.1, epsilon_high=0.3, beta=0.01, loss_aggregation="constant")
+    args = config(tmp_path, epsilon=0.1, epsilon_high=0.3, beta=0.01, surrogate="gspo", loss_aggregation="constant")
     settings = args.loss_settings
-    assert (settings.clip_low, settings.clip_high, settings.kl_coef) == (0.1, 0.3, 0.01)
-    assert config(tmp_path, epsilon=0.1).loss_settings.clip_high == 0.1
+    assert (settings.surrogate, settings.clip, settings.aggregation) == ("gspo", Clip(0.1, 0.3), "constant")
+    assert (settings.kl_coef, settings.kl_estimator) == (0.01, "k3")
+    assert config(tmp_path, epsilon=0.1).loss_settings.clip.high == 0.1
+
+
+def test_a_kl_in_the_reward_is_not_in_the_loss_too(tmp_path: Path) -> None:
+    assert config(tmp_path, beta=0.01, kl_in="reward").loss_settings.kl_coef == 0.0
+    assert config(tmp_path, beta=0.01, kl_in="reward", kl_estimator="k1").beta == 0.01
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"loss_type": "grpo"}, "use instead: loss_aggregation"),
+        ({"loss_type": "grpo"}, "surrogate, loss_aggregation"),
         ({"top_p": 0.9}, "whole distribution"),
         ({"max_completion_length": 99}, "max_turn_tokens"),
         ({"use_vllm": True}, "use instead: sampler"),
@@ -63,6 +70,14 @@ def test_the_loss_reads_its_settings_from_here(tmp_path: Path) -> None:
         ({"vllm_importance_sampling_correction": False}, "use instead: importance_correction"),
         ({"ds3_gather_for_generation": False}, "always gathered"),
         ({"num_generations_eval": 4}, "evaluated once"),
+        ({"beta": 0.1, "kl_in": "both"}, "in one of them alone"),
+        ({"beta": 0.1, "kl_in": "reward", "kl_estimator": "k3"}, "a KL in the reward is k1"),
+        ({"kl_in": "reward"}, "does nothing without beta"),
+        ({"kl_target": 0.1}, "beta must be > 0 where kl_target steers it"),
+        ({"beta": 0.1, "kl_target": 0.0}, "kl_target must be > 0"),
+        ({"surrogate": "dual_clip", "dual_clip_ratio": 1.2}, "must be > 1 [+] epsilon_high"),
+        ({"min_importance_weight": 2.0}, "must be > min_importance_weight"),
+        ({"delta": 2.0}, "use instead: surrogate: dual_clip"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
@@ -73,7 +88,18 @@ def test_what_contradicts_is_an_error_that_says_what_is_allowed(
         config(tmp_path, **options)
 
 
-@pytest.mark.parametrize("field", ["estimator", "loss_aggregation", "kl_estimator", "importance_correction", "sampler"])
+@pytest.mark.parametrize(
+    "field",
+    [
+        "estimator",
+        "surrogate",
+        "loss_aggregation",
+        "kl_estimator",
+        "importance_correction",
+        "importance_limit",
+        "sampler",
+    ],
+)
 def test_an_unknown_part_is_an_error_that_lists_the_known_ones(tmp_path: Path, field: str) -> None:
     with pytest.raises(UnknownNameError, match="known:"):
         config(tmp_path, **{field: "nope"})

@@ -24,7 +24,7 @@ from agent_envs.types import Episode
 from agent_trainer.batch import RowBatch, make_rows
 from agent_trainer.estimators import ESTIMATORS, AdvantageInputs
 from agent_trainer.learner import TokenScorer
-from agent_trainer.losses import Denominators, LossInputs, LossSettings, loss_mask, policy_loss
+from agent_trainer.losses import Denominators, LossInputs, LossSettings, TokenLayout, loss_mask, policy_loss
 from tests.agent_envs import small_tokenizers as small
 
 TURNS = (
@@ -103,9 +103,9 @@ def loss_of(table: LogitTable, rows: RowBatch, only_actions: bool = True) -> Ten
         },
         mask,
     )
-    denominators = Denominators(tokens=mask.sum().float(), sequences=mask.any(1).sum().float())
-    inputs = LossInputs(scores.logprobs, advantages.values, mask, ref_logprobs=torch.zeros_like(scores.logprobs))
-    return policy_loss(inputs, LossSettings(kl_coef=0.1), denominators).loss
+    layout = TokenLayout.of_rows(mask, rows.turn_ids, rows.episode_ids)
+    inputs = LossInputs(scores.logprobs, advantages.values, layout, ref_logprobs=torch.zeros_like(scores.logprobs))
+    return policy_loss(inputs, LossSettings(kl_coef=0.1), Denominators.count(layout)).loss
 
 
 def gradient_norms(table: LogitTable, loss: Tensor) -> Tensor:

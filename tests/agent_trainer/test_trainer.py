@@ -92,7 +92,7 @@ def test_dropout_is_off_in_attention_too(tmp_path: Path) -> None:
 
 
 def test_accumulation_gives_the_update_of_one_big_batch(tmp_path: Path) -> None:
-    for aggregation in ("token", "sequence", "constant"):
+    for aggregation in ("token", "sequence", "turn", "constant"):
         whole = small_trainer(tmp_path / "whole", optim="sgd", loss_aggregation=aggregation)
         parts = small_trainer(
             tmp_path / "parts", optim="sgd", loss_aggregation=aggregation, per_device_train_batch_size=2
@@ -208,7 +208,7 @@ def test_an_environment_that_never_works_stops_the_run_with_its_error(tmp_path: 
 
 def test_a_non_finite_loss_names_the_step_and_keeps_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = small_trainer(tmp_path)
-    monkeypatch.setattr("agent_trainer.losses.clipped_surrogate", lambda ratio, *_: ratio * float("nan"))
+    monkeypatch.setattr("agent_trainer.losses.surrogates.clipped_surrogate", lambda ratio, *_: ratio * float("nan"))
     with pytest.raises(NonFiniteError, match="step 0: the loss is nan"):
         trainer.train()
     kept = torch.load(tmp_path / "non_finite" / "step_0_rank_0.pt")

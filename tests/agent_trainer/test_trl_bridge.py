@@ -74,8 +74,8 @@ def test_the_output_has_trls_keys_and_shapes(tmp_path: Path) -> None:
     trainer = small_trainer(tmp_path, beta=0.1, num_iterations=2)
     trainer.train()
     batch = trainer.batches[0]
-    extra = {"old_per_token_logps", "ref_per_token_logps", "sampler_logprobs"}
-    assert set(batch) == set(bridge.OUTPUT_KEYS) | extra
+    extra = {"old_per_token_logps", "ref_per_token_logps", "sampler_logprobs", "turn_ids"}
+    assert set(batch) == set(bridge.OUTPUT_KEYS) | extra | {"episode_tokens"}
     shape = batch["completion_ids"].shape
     for name in ("completion_mask", "tool_mask", "advantages", *extra):
         assert batch[name].shape == shape
