@@ -6,6 +6,10 @@ r"""Whether a mathematical answer equals the gold one: exactly, and only as a wh
 * Everything else (roots, expressions, sets, intervals, tuples, matrices, equations) is left to math-verify, in a
   process of its own with bounded time and memory; what it cannot decide in time is wrong.
 
+A formula wants the work done: an integral, a sum, a limit, a derivative, a sine or a logarithm is no answer where the
+gold one has none of its kind, or to repeat the question would do. (What else is equal is right, so a question that asks
+for a form, such as "factor", is answered by itself.)
+
 A list is no guess: "1, 2" matches neither 1 nor 2, and an answer may not name more parts than the gold one; nor is a
 chain of equations, or a number to another base. Decimals of a formula count where 12 places are right. Two boxes, more
 than 500 characters or an open bracket are no answer.
@@ -39,6 +43,20 @@ _SUBSCRIPT = re.compile(r"_\s*\{?(\w+)")
 _SEPARATOR = re.compile(r"\\cup\b|\\pm\b|[,;]|\bor\b|\band\b")
 _BETWEEN = re.compile(r"\\equiv\b|≡|\\b?mod\b|\\(?:text|textbf|textit|mathrm|mbox)\s*\{[^{}]*\w[^{}]*\}\s*[^\s^]")
 _THOUSANDS = re.compile(r"(?<=\d)(?:,|\{,\})(?=\d{3}(?!\d))")
+_UNDONE = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\\i*(?:int|oint)(?![A-Za-z])|[∫∮]",
+        r"\\(?:sum|prod)(?![A-Za-z])|[∑∏]",
+        r"\\lim(?![A-Za-z])",
+        r"\\[dt]?frac\s*\{\s*(?:d|\\partial|\\mathrm\s*\{d\})(?![A-Za-z])[^{}]*\}\s*\{\s*(?:d|\\partial|\\mathrm\s*\{d\})",
+        r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])",
+        r"\\(?:arc|a)(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])",
+        r"\\(?:log|ln|lg)(?![A-Za-z])",
+        r"\\[dt]?binom(?![A-Za-z])|\\choose(?![A-Za-z])|!",
+        r"\\(?:det|gcd|lcm|max|min)(?![A-Za-z])",
+    )
+)
 
 
 def equivalent(answer: str | None, gold: str) -> bool:
@@ -105,6 +123,8 @@ def _fits(given: str, wanted: str) -> bool:
     and a number without its base.
     """
     if _parts(given) > _parts(wanted) or (_BETWEEN.search(given) and not _BETWEEN.search(wanted)):
+        return False
+    if any(operation.search(given) and not operation.search(wanted) for operation in _UNDONE):
         return False
     if "=" in given and "=" not in wanted and not _NAMED.fullmatch(given):
         return False
