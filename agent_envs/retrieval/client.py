@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ROUTE = "/retrieve"
 CORPUS_HASH_HEADER = "x-corpus-hash"
 BUSY = frozenset({429, 502, 503, 504})
-PROBE_S = 1.0
+PROBE_S = 3.0  # a busy server takes a moment even for a sign of life
 MAX_BACKOFF_S = 2.0
 _SHOWN = 200  # bytes of an error's body
 
