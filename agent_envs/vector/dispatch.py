@@ -6,6 +6,7 @@ and what runs past its deadline is given up, with its thread.
 
 from __future__ import annotations
 
+import math
 import queue
 import time
 import weakref
@@ -99,6 +100,7 @@ class ToolDispatcher:
         self._deadline_s = deadline_s
         self._pool = DaemonPool("episode-tools", max_threads)
         self._flights: dict[int, _Flight] = {}
+        self._alarm = math.inf  # before it, nothing expires
         self._finished: queue.SimpleQueue[_Work] = queue.SimpleQueue()
         weakref.finalize(self, self._pool.close)  # for those who forget to
 
@@ -123,6 +125,7 @@ class ToolDispatcher:
             if request.key in self._flights:
                 raise ValueError(f"the calls of episode {request.key} are in flight already")
             flight = self._flights[request.key] = _Flight(request, time.monotonic() + self._deadline_s)
+            self._alarm = min(self._alarm, flight.deadline)
             job = None if isinstance(request, Errand) else _only_job(request)
             if job is None:
                 self._start_whole(flight)
@@ -142,11 +145,11 @@ class ToolDispatcher:
             while not self._finished.empty():
                 ready += self._take(self._finished.get())
             now = time.monotonic()
-            ready += self._expire(now)
+            if now >= self._alarm:
+                ready += self._expire(now)
             if len(ready) >= min_ready or not self._flights or (until is not None and now >= until):
                 return ready
-            alarm = min(min(flight.deadline, _expiry(flight)) for flight in self._flights.values())
-            alarm = alarm if until is None else min(alarm, until)
+            alarm = self._alarm if until is None else min(self._alarm, until)
             try:
                 ready += self._take(self._finished.get(timeout=max(0.0, alarm - now)))
             except queue.Empty:
@@ -185,6 +188,7 @@ class ToolDispatcher:
         flights, shares = [flight for flight, _ in members], [job for _, job in members]
         job = shares[0] if len(members) == 1 else _merged(shares)
         job.deadline = time.monotonic() + seconds
+        self._alarm = min(self._alarm, job.deadline)
         work = _Work(flights, job.deadline, job, shares=shares)
         for flight in flights:
             flight.work = work
@@ -233,6 +237,7 @@ class ToolDispatcher:
                 work.job.give_up("did not answer in time")
                 self._give_up(flight)
                 ready += self._take(work)
+        self._alarm = min((min(each.deadline, _expiry(each)) for each in self._flights.values()), default=math.inf)
         return ready
 
     def _split(self, work: _Work, flights: Sequence[_Flight]) -> None:
