@@ -31,7 +31,7 @@ def episode_values(episodes: Sequence[Episode | None]) -> Values:
         own = {
             "reward": episode.total_reward,
             "turns": float(len(episode.turns)),
-            "tool_calls": float(sum(len(turn.calls) for turn in episode.turns)),
+            "tool_calls": float(sum(event.kind is EventKind.CALL for event in episode.events)),
             "malformed_calls": float(sum(event.kind.is_malformed for event in episode.events)),
             "no_action_turns": float(sum(event.kind is EventKind.NO_ACTION for event in episode.events)),
             "truncated_share": float(episode.truncated),
@@ -44,8 +44,9 @@ def episode_values(episodes: Sequence[Episode | None]) -> Values:
 
 
 def malformed_share(values: Mapping[str, Sequence[float]]) -> float:
-    """Malformed calls among all calls of a batch; 0 where there are none."""
-    return sum(values.get("malformed_calls", ())) / max(1.0, sum(values.get("tool_calls", ())))
+    """Malformed calls among all calls of a batch, well-formed or not; 0 where there are none."""
+    malformed = sum(values.get("malformed_calls", ()))
+    return malformed / max(1.0, malformed + sum(values.get("tool_calls", ())))
 
 
 class WindowSums:

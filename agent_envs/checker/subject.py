@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -215,3 +216,22 @@ def raised(function: Callable[..., object], *arguments: Any) -> Exception | None
     except Exception as error:
         return error
     return None
+
+
+def written_spec(subject: Subject) -> EnvSpec:
+    """The environment's spec, which can be written as JSON.
+
+    Raises:
+        SkipRuleError: there is none, or it cannot.
+    """
+    if subject.spec is None:
+        raise SkipRuleError("the environment has no spec: gym.make gives it one")
+    if not isinstance(subject.spec.entry_point, str):
+        raise SkipRuleError("the entry point is a function: register it as 'module:name' and a spec can be written")
+    try:
+        json.dumps(subject.spec.kwargs)
+    except TypeError as error:
+        raise SkipRuleError(
+            f"an option holds what JSON cannot write ({error}): give it by name, as factory= does for ToolUse"
+        ) from error
+    return subject.spec

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import gymnasium as gym
 import pytest
 import torch
 
+import agent_envs  # noqa: F401 - registers the ids
 from agent_envs.types import StopReason
 from agent_trainer.metrics import WindowSums, episode_values, malformed_share
 from tests.agent_trainer.episodes import episode
@@ -26,9 +28,21 @@ def test_each_episode_gives_its_numbers_and_a_failed_one_only_counts() -> None:
 
 
 def test_the_malformed_share_is_over_calls_not_episodes() -> None:
-    assert malformed_share({"malformed_calls": [1, 0, 0], "tool_calls": [1, 1, 2]}) == 0.25
+    assert malformed_share({"malformed_calls": [1, 0, 0], "tool_calls": [0, 1, 2]}) == 0.25
     assert malformed_share({"malformed_calls": [0], "tool_calls": [0]}) == 0
     assert malformed_share({}) == 0
+
+
+def test_calls_are_counted_as_the_environment_counts_them() -> None:
+    env = gym.make("AgentR1/HotpotQA-v0", level="turn").unwrapped
+    env.reset(seed=0)
+    call = '<tool_call>{"name": "%s", "arguments": {"query": "x"}}</tool_call>'
+    for turn in (call % "search", call % "fly", "<tool_call>broken</tool_call>", "<answer>no</answer>"):
+        env.step(turn)
+    values = episode_values([env.episode])  # type: ignore[attr-defined]
+    assert (values["tool_calls"], values["malformed_calls"]) == ([1], [2])
+    assert values["tool_calls"][0] == env.episode.metrics["tool_calls"]  # type: ignore[attr-defined]
+    assert malformed_share(values) == pytest.approx(2 / 3)
 
 
 def test_means_weigh_micro_batches_by_their_tokens() -> None:

@@ -24,6 +24,7 @@ from agent_envs.checker.subject import (
     play_texts,
     recipe,
     transcript,
+    written_spec,
 )
 from agent_envs.reference_policies import WRONG_ANSWER
 from agent_envs.tasks.base import OracleTurn
@@ -46,8 +47,7 @@ def determinism(subject: Subject) -> Iterator[Finding]:
 
 def processes(subject: Subject) -> Iterator[Finding]:
     """Another process, with another hash seed, plays the same episodes."""
-    if subject.spec is None or not isinstance(subject.spec.entry_point, str):
-        raise SkipRuleError("only a spec with an entry point by name can be made in another process")
+    written_spec(subject)
     plays = [(seed, subject.turns(seed)) for seed in subject.seeds]
     expected = [digest(transcript(subject.make("turn"), seed, turns)) for seed, turns in plays]
     order = json.dumps({"spec": _turn_spec(subject), "plays": plays, "path": sys.path})

@@ -19,7 +19,6 @@ from agent_envs.checker.report import Finding
 from agent_envs.checker.subject import (
     LEVELS,
     Level,
-    SkipRuleError,
     Subject,
     comparable,
     compare,
@@ -28,6 +27,7 @@ from agent_envs.checker.subject import (
     recipe,
     shown,
     transcript,
+    written_spec,
 )
 from agent_envs.envs import AgentEnv
 from agent_envs.errors import EpisodeOverError, InvalidActionError
@@ -162,13 +162,10 @@ def spec(subject: Subject) -> Iterator[Finding]:
     expected = transcript(env, seed, [])
     copied = pickle.loads(pickle.dumps(env.episode))
     yield from compare("a record that survives pickle", plain(env.episode), plain(copied), "pickle env.episode")
-    if subject.spec is None:
-        raise SkipRuleError("the environment has no spec: gym.make gives it one")
-    if not isinstance(subject.spec.entry_point, str):
-        raise SkipRuleError("the entry point is a function: register it as 'module:name' and a spec can be written")
+    written = written_spec(subject)
     for how, again in (
-        ("gym.make(EnvSpec.from_json(env.spec.to_json()))", EnvSpec.from_json(subject.spec.to_json())),
-        ("gym.make(pickle.loads(pickle.dumps(env.spec)))", pickle.loads(pickle.dumps(subject.spec))),
+        ("gym.make(EnvSpec.from_json(env.spec.to_json()))", EnvSpec.from_json(written.to_json())),
+        ("gym.make(pickle.loads(pickle.dumps(env.spec)))", pickle.loads(pickle.dumps(written))),
     ):
         made = gym.make(again).unwrapped
         assert isinstance(made, AgentEnv), f"{how} made a {type(made).__name__}"

@@ -52,6 +52,19 @@ def test_a_hint_in_the_info_of_a_step_is_found_too() -> None:
     assert [finding.expected for finding in result.findings] == ["no gold answer in the info of a step"]
 
 
+def test_functions_among_the_options_skip_the_rules_that_write_the_spec() -> None:
+    def double(number: int) -> int:
+        """Twice a number."""
+        return 2 * number
+
+    oracle = [{"name": "double", "arguments": {"number": 2}}]
+    items = [{"question": "Twice 2?", "answer": 4, "oracle": oracle}]
+    env = gym.make("AgentR1/ToolUse-v0", level="turn", tools=[double], items=items)
+    report = check_agent_env(env, rules=["spec", "processes", "oracle"])
+    assert [result.rule for result in report.skipped] == ["spec", "processes"]
+    assert all("JSON cannot write" in result.reason for result in report.skipped)
+
+
 def test_a_failure_raises_with_what_was_expected_what_came_and_how_to_see_it_again() -> None:
     with pytest.raises(
         ConformanceError, match=r"oracle: expected a return of 1.0.*got a return of 0.0.*reset\(seed=0"
