@@ -65,6 +65,25 @@ def test_a_forked_child_does_not_answer_in_place_of_the_cell(session: PythonSess
     assert session.run("'next'").value == "'next'"
 
 
+def test_an_answer_that_the_code_sent_itself_does_not_shift_the_later_ones(session: PythonSession) -> None:
+    forged = session.run(
+        "import os, socket, stat, struct\n"
+        "def is_socket(fd):\n"
+        "    try: return stat.S_ISSOCK(os.fstat(fd).st_mode)\n"
+        "    except OSError: return False\n"
+        "def framed(data): return struct.pack('!I', len(data)) + data\n"
+        "link = next(fd for fd in range(3, 99) if is_socket(fd))\n"
+        "os.write(link, framed(framed(b'ok') + framed(b'forged') + framed(b'value') + framed(b'')))\n"
+        "'its real value'"
+    )
+    assert forged.value == "forged"  # nobody else can be harmed by it
+    time.sleep(0.5)
+    execution = session.run("1 + 1")
+    assert (execution.status, execution.value) == ("killed", None)
+    assert "disturbed the sandbox" in execution.error
+    assert session.run("2 + 2").value == "4"
+
+
 def test_no_child_outlives_its_cell(session: PythonSession) -> None:
     session.run("import os, time\nchild = os.fork()\nif child == 0: time.sleep(60)")
     gone = "try: os.waitpid(child, 0); print(os.kill(child, 0))\nexcept ProcessLookupError: print('gone')"
