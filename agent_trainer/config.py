@@ -14,7 +14,7 @@ import torch
 from trl import GRPOConfig
 
 from agent_envs.errors import ConfigError
-from agent_trainer.estimators import ESTIMATORS
+from agent_trainer.estimators import make_estimator
 from agent_trainer.losses import (
     AGGREGATIONS,
     IMPORTANCE_CORRECTIONS,
@@ -25,6 +25,13 @@ from agent_trainer.losses import (
     LossSettings,
 )
 from agent_trainer.sampler import SAMPLERS
+
+# What an estimator may need that nothing here provides yet.
+_NOT_PROVIDED = {
+    "values": "a critic, which this version does not train",
+    "baselines": "a greedy episode of each group, which this version does not play",
+    "anchor_ids": "the states that turns begin in, which this version does not number",
+}
 
 _BUDGETS = ("max_turns", "max_turn_tokens", "max_observation_tokens", "max_context")
 
@@ -80,6 +87,7 @@ class AgentConfig(GRPOConfig):
             None leaves that to gradient_accumulation_steps and per_device_train_batch_size (in episodes).
         updates_per_rollout: optimizer steps that share one generation of episodes, >= 1 (mini-batches of PPO).
         estimator: of advantages: a name in ``agent_trainer.estimators.ESTIMATORS``.
+        estimator_options: its options, such as ``{"gamma": 0.95}``; docs/algorithms.md lists them.
         surrogate: of the policy gradient: "clipped" (PPO), "dual_clip", "cispo", "gspo" or "gspo_token" (one ratio per
             row), "turn" (one per turn). Ratios are clipped to [1 - epsilon, 1 + epsilon_high], whatever they are of.
         dual_clip_ratio: of "dual_clip": the bound on ratios where the advantage is negative, > 1 + epsilon_high.
@@ -121,6 +129,7 @@ class AgentConfig(GRPOConfig):
     updates_per_rollout: int = 1
 
     estimator: str = "grpo"
+    estimator_options: dict[str, Any] = field(default_factory=dict)
     surrogate: str = "clipped"
     dual_clip_ratio: float = 3.0
     loss_aggregation: str = "token"
@@ -210,7 +219,6 @@ class AgentConfig(GRPOConfig):
 
     def _check_names_and_ranges(self) -> None:
         for registry, name in (
-            (ESTIMATORS, self.estimator),
             (SURROGATES, self.surrogate),
             (AGGREGATIONS, self.loss_aggregation),
             (KL_ESTIMATORS, self.kl_estimator or "k3"),
@@ -219,6 +227,7 @@ class AgentConfig(GRPOConfig):
             (SAMPLERS, self.sampler),
         ):
             registry.get(name)  # type: ignore[attr-defined]
+        self._check_estimator()
         for name in ("updates_per_rollout", "loss_constant_tokens", "max_in_flight", "env_threads", "num_iterations"):
             self._require(name, getattr(self, name) >= 1, ">= 1")
         for name in ("temperature", "max_importance_weight", "env_deadline_s"):
@@ -253,6 +262,12 @@ class AgentConfig(GRPOConfig):
         if self.kl_target is not None:
             self._require("kl_target", self.kl_target > 0, "> 0, or None for a fixed beta")
             self._require("beta", self.beta > 0, "> 0 where kl_target steers it")
+
+    def _check_estimator(self) -> None:
+        estimator = make_estimator(self.estimator, self.estimator_options)
+        lacking = [what for name, what in _NOT_PROVIDED.items() if name in estimator.needs]
+        if lacking:
+            raise ConfigError(f"the estimator {self.estimator!r} needs {' and '.join(lacking)}")
 
     def _require(self, name: str, holds: bool, range_: str) -> None:
         if not holds:

@@ -23,13 +23,18 @@ def estimate_over_processes(accelerator: Accelerator, estimator: Estimator, inpu
     if accelerator.num_processes == 1:
         return estimator(inputs)
     rows, width = inputs.rewards.shape
-    everything = AdvantageInputs(
-        **{f.name: _gather(accelerator, f.name, getattr(inputs, f.name)) for f in fields(inputs)}
-    )
+    present = {f.name: getattr(inputs, f.name) for f in fields(inputs) if getattr(inputs, f.name) is not None}
+    everything = AdvantageInputs(**{name: _gather(accelerator, name, tensor) for name, tensor in present.items()})
     found = estimator(everything)
     first = accelerator.process_index * (len(everything.valid) // accelerator.num_processes)
     mine = slice(first, first + rows)
-    return replace(found, values=found.values[mine, :width], has_signal=found.has_signal[mine])
+    return replace(
+        found,
+        values=found.values[mine, :width],
+        has_signal=found.has_signal[mine],
+        value_targets=None if found.value_targets is None else found.value_targets[mine, :width],
+        value_mask=None if found.value_mask is None else found.value_mask[mine, :width],
+    )
 
 
 def _gather(accelerator: Accelerator, name: str, tensor: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ from agent_trainer import trl_bridge as bridge
 from agent_trainer.batch import RowBatch, make_rows, pad_rows
 from agent_trainer.config import AgentConfig
 from agent_trainer.errors import NonFiniteError, TrainingError
-from agent_trainer.estimators import ESTIMATORS, AdvantageInputs, Advantages
+from agent_trainer.estimators import AdvantageInputs, Advantages, make_estimator
 from agent_trainer.gathering import estimate_over_processes
 from agent_trainer.kl_control import KLControl
 from agent_trainer.learner import TokenScorer
@@ -183,7 +183,7 @@ class AgentTrainer(GRPOTrainer):
         rewards, old_logprobs = self._penalised(rows) if self.args.kl_in == "reward" else (rows.rewards, None)
         found = estimate_over_processes(
             self.accelerator,
-            ESTIMATORS.get(self.args.estimator),
+            make_estimator(self.args.estimator, self.args.estimator_options),
             AdvantageInputs(
                 rewards=rewards,
                 action_mask=rows.action_mask,
