@@ -24,6 +24,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ from agent_envs.types import Float32Array
 
 PROJECT = Path(__file__).resolve().parent.parent
 SAMPLES = PROJECT.parent / "shared" / "data"
-BATCH = 64
+BATCH, SINGLE = 64, 20
 CENTRES, SPREAD = 2000, 1.0
 
 
@@ -127,18 +128,32 @@ class MadeUpEncoder:
         return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
-def build_made_up(folder: Path, kind: str, rows: int, dimension: int, results: Any) -> None:
+@dataclass(frozen=True)
+class MadeUp:
+    """A made-up corpus and the kind of index over it."""
+
+    kind: str
+    rows: int
+    dimension: int
+    parameters: dict[str, float]
+
+    @property
+    def name(self) -> str:
+        """Of the index folder."""
+        return f"{self.kind}-{self.rows}"
+
+
+def build_made_up(folder: Path, work: MadeUp, results: Any) -> None:
     """Builds an index in a process of its own and says how long it took and how much memory."""
     own, stop = [0], threading.Event()
     watcher = threading.Thread(target=_watch_memory, args=(own, stop))
     watcher.start()
-    source = CorpusSource("made up", lambda: (Passage(str(number), "") for number in range(rows)))
-    flat = folder / f"flat-{rows}"
-    settings = BuildSettings(kind, vectors_from=None if kind == "flat" else flat)
+    source = CorpusSource("made up", lambda: (Passage(str(number), "") for number in range(work.rows)))
+    is_flat = work.kind == "flat"
+    settings = BuildSettings(work.kind, work.parameters, None if is_flat else folder / f"flat-{work.rows}")
+    encoder = MadeUpEncoder(work.dimension) if is_flat else None
     begin = time.perf_counter()
-    manifest = build_index(
-        source, folder / f"{kind}-{rows}", settings, MadeUpEncoder(dimension) if kind == "flat" else None
-    )
+    manifest = build_index(source, folder / work.name, settings, encoder)
     seconds = time.perf_counter() - begin
     stop.set()
     watcher.join()
@@ -160,27 +175,24 @@ def _watch_memory(peak: list[int], stop: threading.Event) -> None:
         peak[0] = max(peak[0], *(int(line.split()[1]) for line in lines if line.startswith("RssAnon:")))
 
 
-def bench_scale(folder: Path, sizes: dict[str, int], dimension: int, queries: int) -> dict[str, Any]:
-    """Builds and searches each kind; flat is built for every size, since its hits are the right ones."""
+def bench_scale(folder: Path, works: Sequence[MadeUp], queries: int) -> dict[str, Any]:
+    """Builds and searches each kind, after a flat index of the same rows, whose hits are the right ones."""
     context = multiprocessing.get_context("spawn")
-    encoder = MadeUpEncoder(dimension)
+    encoder = MadeUpEncoder(works[0].dimension)
     asked = encoder.vectors(10**9, queries)
-    results: dict[str, Any] = {"dimension": dimension, "queries": queries}
+    results: dict[str, Any] = {"dimension": works[0].dimension, "queries": queries}
     right: dict[int, np.ndarray] = {}
-    for kind, rows in [*(("flat", rows) for rows in sorted(set(sizes.values()))), *sizes.items()]:
-        name = f"{kind}-{rows}"
-        if name in results:
-            continue
-        if not (folder / name / MANIFEST).exists():
+    for work in works:
+        if not (folder / work.name / MANIFEST).exists():
             queue = context.Queue()
-            process = context.Process(target=build_made_up, args=(folder, kind, rows, dimension, queue))
+            process = context.Process(target=build_made_up, args=(folder, work, queue))
             process.start()
             built = queue.get()
             process.join()
-            (folder / f"{name}.json").write_text(json.dumps(built), encoding="utf-8")
-        built = json.loads((folder / f"{name}.json").read_bytes())
-        results[name] = {**built, **_searched(folder / name, encoder, asked, right, rows)}
-        print(name, json.dumps(results[name]), flush=True)
+            (folder / f"{work.name}.json").write_text(json.dumps(built), encoding="utf-8")
+        built = json.loads((folder / f"{work.name}.json").read_bytes())
+        results[work.name] = {**built, **_searched(folder / work.name, encoder, asked, right, work.rows)}
+        print(work.name, json.dumps(results[work.name]), flush=True)
     return results
 
 
@@ -193,9 +205,9 @@ def _searched(
     found = np.concatenate([vectors.search(asked[i : i + BATCH], 10)[1] for i in range(0, len(asked), BATCH)])
     batched = (time.perf_counter() - begin) / len(asked)
     begin = time.perf_counter()
-    for query in asked[:50]:
+    for query in asked[:SINGLE]:
         vectors.search(query[None], 10)
-    alone = (time.perf_counter() - begin) / 50
+    alone = (time.perf_counter() - begin) / SINGLE
     exact = right.setdefault(rows, found)
     recall = statistics.mean(len(set(a) & set(b)) / 10 for a, b in zip(found.tolist(), exact.tolist(), strict=True))
     return {"batched_ms_per_query": 1e3 * batched, "single_query_ms": 1e3 * alone, "recall_at_10": recall}
@@ -211,6 +223,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the made-up vectors")
     parser.add_argument("--hnsw-rows", type=int, default=100_000, help="for HNSW, which is built on one thread")
     parser.add_argument("--dimension", type=int, default=384)
+    parser.add_argument("--nlist", type=int, help="cells of ivf and ivfpq, instead of those that its size suggests")
     parser.add_argument("--kinds", nargs="+", default=["flat", "ivf", "ivfpq", "hnsw"])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--folder", type=Path, help="where to keep the indexes")
@@ -228,13 +241,23 @@ def main() -> None:
 
 def _run(part: str, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     if part == "scale":
-        sizes = {kind: arguments.hnsw_rows if kind == "hnsw" else arguments.rows for kind in arguments.kinds}
-        return bench_scale(folder, sizes, arguments.dimension, queries=512)
+        return bench_scale(folder, _works(arguments), queries=256)
     model = arguments.model or _packaged()
     bm25, flat = two_wiki_indexes(folder, model)
     if part == "dense":
         return bench_dense(flat, model, arguments.rounds)
     return bench_recall(bm25, flat, model, arguments.model or "all-MiniLM-L6-v2")
+
+
+def _works(arguments: argparse.Namespace) -> list[MadeUp]:
+    cells = {"nlist": arguments.nlist} if arguments.nlist else {}
+    rows = {kind: arguments.hnsw_rows if kind == "hnsw" else arguments.rows for kind in arguments.kinds}
+    flat = [MadeUp("flat", count, arguments.dimension, {}) for count in sorted(set(rows.values()))]
+    return flat + [
+        MadeUp(kind, count, arguments.dimension, cells if kind.startswith("ivf") else {})
+        for kind, count in rows.items()
+        if kind != "flat"
+    ]
 
 
 def _packaged() -> str:

@@ -248,7 +248,7 @@ def _build_kind(
     else:
         assert encoder is not None  # _encoder_record has seen to it
         vectors = encode_passages(journal, passages, encoder, settings.encode_passages, progress)
-    given = {name: int(value) for name, value in settings.parameters.items()}
+    given = {name: _whole(name, value) for name, value in settings.parameters.items()}
     chosen = choose_parameters(settings.kind, *vectors.shape, given)
     if settings.kind == "flat":
         names = [VECTORS]
@@ -257,6 +257,12 @@ def _build_kind(
     else:
         names = build_cells(journal, vectors, chosen, max(1, settings.shard_bytes // (4 * vectors.shape[1])), progress)
     return dict(chosen), names
+
+
+def _whole(name: str, value: float) -> int:
+    if value != int(value):
+        raise ConfigError(f"{name}: expected a whole number, got {value}")
+    return int(value)
 
 
 def _recorded(folder: Path, names: Sequence[str], progress: Progress) -> tuple[FileRecord, ...]:

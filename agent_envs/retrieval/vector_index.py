@@ -56,6 +56,8 @@ def choose_parameters(kind: str, passages: int, dimension: int, given: Mapping[s
     if unknown:
         raise ConfigError(f"{kind} has no parameter {unknown[0]!r}; it has {', '.join(chosen) or 'none'}")
     merged = {**chosen, **given}
+    if "nlist" in given and "nprobe" not in given:
+        merged["nprobe"] = _probes(given["nlist"])
     for name, value in merged.items():
         if value < 1:
             raise ConfigError(f"{name}: expected at least 1, got {value}")
@@ -72,7 +74,11 @@ def choose_parameters(kind: str, passages: int, dimension: int, given: Mapping[s
 
 def _ivf(passages: int, dimension: int) -> dict[str, int]:
     nlist = max(1, min(4 * math.isqrt(passages), passages // _POINTS_PER_CELL))
-    return {"nlist": nlist, "nprobe": min(nlist, max(8, nlist // 32))}
+    return {"nlist": nlist, "nprobe": _probes(nlist)}
+
+
+def _probes(nlist: int) -> int:
+    return min(nlist, max(8, nlist // 32))
 
 
 def _ivfpq(passages: int, dimension: int) -> dict[str, int]:

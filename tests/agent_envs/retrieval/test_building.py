@@ -201,6 +201,7 @@ def test_the_corpus_is_streamed(tmp_path: Path) -> None:
         ({"kind": "bm25", "parameters": {"k2": 1}}, None, "bm25 has no parameter 'k2'; it has k1 and b"),
         ({"kind": "ivf", "parameters": {"m": 4}}, WordEncoder(), "ivf has no parameter 'm'; it has nlist, nprobe"),
         ({"kind": "ivf", "parameters": {"nlist": 301}}, WordEncoder(), "at most one cell a passage"),
+        ({"kind": "ivf", "parameters": {"nlist": 2.5}}, WordEncoder(), "nlist: expected a whole number, got 2.5"),
         ({"kind": "hnsw", "parameters": {"m": 0}}, WordEncoder(), "m: expected at least 1, got 0"),
         ({"kind": "ivfpq", "parameters": {"pq_m": 5}}, WordEncoder(), "divisor of the vectors' dimension 16, got 5"),
     ],

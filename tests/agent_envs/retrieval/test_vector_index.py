@@ -33,7 +33,9 @@ def test_parameters_follow_the_size_of_the_corpus(
 
 
 def test_given_parameters_take_precedence_and_wrong_ones_are_refused() -> None:
-    assert choose_parameters("ivf", 100, 8, {"nlist": 5})["nlist"] == 5
+    assert choose_parameters("ivf", 100, 8, {"nlist": 5}) == {"nlist": 5, "nprobe": 5}
+    assert choose_parameters("ivf", 10**6, 8, {"nlist": 640}) == {"nlist": 640, "nprobe": 20}
+    assert choose_parameters("ivf", 10**6, 8, {"nlist": 640, "nprobe": 3}) == {"nlist": 640, "nprobe": 3}
     with pytest.raises(ConfigError, match="flat has no parameter 'nlist'; it has none"):
         choose_parameters("flat", 100, 8, {"nlist": 5})
 
