@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_envs.tasks.catalogue import TASKS
+
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 EXAMPLE = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -61,3 +63,43 @@ def test_the_commands_on_a_page_exist(page: Path) -> None:
                 assert words[1] in known, line
             if words[:1] == ["python"] and words[1].endswith(".py") and words[1].startswith("benchmarks/"):
                 assert (ROOT / words[1]).exists(), line
+
+
+REFERENCE = re.compile(r"^\| (?:(`AgentR1/.*?`) ?(.*?)|) \| ([a-z-]+) \| (-?\d\.\d{3}) \|", re.MULTILINE)
+PAGE_OF = dict(re.findall(r"\[`(AgentR1/.+?)`\]\(docs/(.+?)\)", (ROOT / "README.md").read_text()))
+DEMANDED = ("**Task", "**Observation", "**Action", "**Reward", "**Terminated", "**Truncated", "Tool", "icence")
+
+
+def reference_returns() -> dict[tuple[str, str], float]:
+    """The returns of ``docs/environments.md`` by id and policy, of the ids as they are by default."""
+    returns, env_id, options = {}, "", ""
+    for named, with_options, policy, number in REFERENCE.findall((ROOT / "docs/environments.md").read_text()):
+        env_id, options = (named.strip("`"), with_options) if named else (env_id, options)
+        if not options:
+            returns[env_id, policy] = float(number)
+    return returns
+
+
+def test_every_id_has_a_page() -> None:
+    assert set(PAGE_OF) == {TASKS.get(name).env_id for name in TASKS}
+
+
+@pytest.mark.parametrize("env_id", sorted(PAGE_OF))
+def test_the_page_of_an_environment_says_all_that_such_a_page_has(env_id: str) -> None:
+    text = (ROOT / "docs" / Path(PAGE_OF[env_id]).name).read_text()
+    for words in DEMANDED:
+        assert words in text or words.lower().strip("*") in text, f"{env_id}: nothing on {words.strip('*')}"
+
+
+@pytest.mark.parametrize("env_id", sorted(PAGE_OF))
+def test_the_returns_on_a_page_are_those_of_the_table(env_id: str) -> None:
+    text = (ROOT / "docs" / Path(PAGE_OF[env_id]).name).read_text()
+    words = {
+        "oracle": r"[Oo]racle",
+        "random-tokens": "[Rr]andom tokens",
+        "answer-without-tools": r"without an? (?:tool|call)|without tools",
+    }
+    for policy, pattern in words.items():
+        found = re.search(rf"(?:{pattern})[^.\d-]*?(-?[01]?\.\d{{3}})", text)
+        assert found, f"{env_id}: no return of {policy}"
+        assert float(found.group(1)) == reference_returns()[env_id, policy], f"{env_id}: {policy}"
