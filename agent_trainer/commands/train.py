@@ -99,7 +99,10 @@ def _overview(recipe: Recipe, trainer: AgentTrainer) -> Table:
             f"{args.generation_batch_size // args.updates_per_rollout} episodes in {args.gradient_accumulation_steps} "
             f"micro-batches of {args.per_device_train_batch_size} x {args.world_size} processes"
         ),
-        "algorithm": f"{args.estimator}, loss by {args.loss_aggregation}, KL {args.beta}, rate {args.learning_rate}",
+        "algorithm": (
+            f"{args.estimator}, {args.surrogate} loss by {args.loss_aggregation}, KL {args.beta} in the {args.kl_in}, "
+            f"rate {args.learning_rate}"
+        ),
         "output": str(Path(args.output_dir).resolve()),
     }
     table = Table(box=None, show_header=False, pad_edge=False)

@@ -86,7 +86,7 @@ def dual_clipped(terms: PolicyTerms, clip: Clip) -> Surrogated:
     """The clipped surrogate, bounded below where A < 0: max(min(r A, clip(r) A), c A), to be maximised.
 
     A token that the policy made much likelier, and that turned out bad, no longer weighs without bound.
-    Source: arXiv 1912.09729, eq. 5.
+    Source: arXiv 1912.09729, dual-clip PPO.
     """
     ratio, advantages = torch.exp(terms.log_ratio), terms.advantages
     single = _clip(ratio, terms, clip)
