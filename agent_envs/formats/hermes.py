@@ -2,7 +2,8 @@
 
 A turn is any text with ``<think>...</think>`` parts, then either calls, each
 ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>``, or ``<answer>...</answer>``. What stands in a thought,
-closed or not, is never acted on. An answer ends the episode; calls beside it are not run.
+closed or not, is never acted on. An answer ends the episode; calls beside it are not run. Answer
+tags within a JSON string of a call are part of an argument.
 
 ``hermes-lenient`` also takes what models write that were not trained on the tags: where a turn has none of them, bare
 JSON objects or arrays of calls (so those in a fence too) that have a name and arguments; everywhere "parameters" for
@@ -12,6 +13,7 @@ JSON objects or arrays of calls (so those in a fence too) that have a name and a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +23,7 @@ from agent_envs.formats.tags import ANSWER_TAGS, THINK_TAGS, AnswerTags, blocks,
 from agent_envs.types import ToolCall
 
 _EXPECTED = 'expected <tool_call>{"name": "...", "arguments": {...}}</tool_call>'
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)  # of JSON, or the beginning of one at the end
 _LENIENT_KEYS = ("arguments", "parameters")
 
 
@@ -36,6 +39,11 @@ class HermesFormat(AnswerTags):
         return tuple(
             _stray() if block is None else read_call(block, _EXPECTED) for block in blocks(spoken, "tool_call")
         )
+
+    def without_arguments(self, spoken: str) -> str:
+        """What was said, the answer tags within a call's JSON strings made none."""
+        before, *rest = spoken.split("<tool_call>")
+        return "<tool_call>".join([before, *map(_without_quoted_answers, rest)])
 
     def describe_tools(self, schemas: Sequence[Mapping[str, Any]]) -> str:
         """The tools as JSON schemas and how to call them."""
@@ -69,6 +77,12 @@ def _read_loosely(block: str) -> ToolCall:
         return call_of(read_json(block), _EXPECTED, _LENIENT_KEYS, quoted=True)
     except ValueError:
         return read_call(block, _EXPECTED)  # which says what is wrong
+
+
+def _without_quoted_answers(text: str) -> str:
+    """A call's text, and what follows it, with other words for the answer tags within the call's strings."""
+    call, end, rest = text.partition("</tool_call>")
+    return _STRING.sub(lambda string: string.group().replace("answer>", "answer_>"), call) + end + rest
 
 
 def _stray() -> ToolCall:

@@ -15,7 +15,6 @@ _MAX_BROKEN = 32
 
 _START = re.compile(r"(?:\[\s*)?\{\s*\"")
 _CALL_START = re.compile(r"(?:\[\s*)?\{\s*\"(?:name|arguments|parameters)\"")
-_MAX_BROKEN = 32  # pieces of broken JSON in one text: each may cost a look at the whole, so the search ends with them
 
 
 def find_calls(text: str, expected: str, keys: Sequence[str], quoted: bool = False) -> tuple[ToolCall, ...]:

@@ -25,16 +25,20 @@ class AnswerTags:
     def parse(self, text: str) -> ParsedTurn:
         """Reads one turn; what stands in a thought is not there."""
         spoken = without_thoughts(text)
-        answer, well_formed = read_answer(spoken)
+        answer, well_formed = read_answer(self.without_arguments(spoken))
         return ParsedTurn(self.read_calls(spoken), answer, well_formed)
 
     def read_calls(self, spoken: str) -> tuple[ToolCall, ...]:
         """The calls in what was said outside thoughts."""
         raise NotImplementedError
 
+    def without_arguments(self, spoken: str) -> str:
+        """What was said, with no answer in it that is an argument of a call."""
+        return spoken
+
     def closes_turn(self, text: str) -> bool:
-        """True where an answer is closed that is no part of a thought."""
-        return has_block(without_thoughts(text), "answer")
+        """True where an answer is closed that is no part of a thought, nor of an argument."""
+        return has_block(self.without_arguments(without_thoughts(text)), "answer")
 
     def opening(self, prompt: str) -> str:
         """The opening tag of a thought, where the generation prompt ends with it."""

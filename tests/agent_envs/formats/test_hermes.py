@@ -155,3 +155,16 @@ def test_a_bare_call_that_cannot_be_read_is_malformed(text: str, complaint: str)
 def test_nothing_behind_a_broken_call_is_read() -> None:
     text = f'{CALL} {{"name": "b" "arguments": {CALL}}} {CALL}'
     assert [call.name for call in LENIENT.parse(text).calls] == ["a", ""]
+
+
+def test_answer_tags_in_an_argument_are_no_answer() -> None:
+    call = '<tool_call>{"name": "write", "arguments": {"text": "\\"<answer>x</answer>"}}</tool_call>'
+    parsed = HERMES.parse(call)
+    assert [one.arguments for one in parsed.calls] == [{"text": '"<answer>x</answer>'}] and parsed.answer is None
+    assert not any(HERMES.closes_turn(call[:count]) for count in range(len(call) + 1))
+    assert HERMES.parse(f"{call}<answer>y</answer>").answer == "y"
+    assert HERMES.closes_turn(f"{call}\n<answer>y</answer>")
+    # Outside strings they are one, as in a call that was never closed.
+    for broken in ('<tool_call>{"name": "write"}', "<tool_call>{broken", '<tool_call>"a" "b'):
+        assert HERMES.closes_turn(f"{broken}</tool_call><answer>y</answer>")
+    assert HERMES.parse('<tool_call>{"name": "write"} <answer>y</answer>').answer == "y"
