@@ -243,6 +243,12 @@ class AgentConfig(GRPOConfig):
                 f"eval_strategy={self.eval_strategy!s} needs eval_tasks, how many tasks to play each time"
             )
 
+    def _check_estimator(self) -> None:
+        estimator = make_estimator(self.estimator, self.estimator_options)
+        lacking = [what for name, what in _NOT_PROVIDED.items() if name in estimator.needs]
+        if lacking:
+            raise ConfigError(f"the estimator {self.estimator!r} needs {' and '.join(lacking)}")
+
     def _check_clip(self) -> None:
         above = self.max_importance_weight > self.min_importance_weight
         self._require("max_importance_weight", above, f"> min_importance_weight ({self.min_importance_weight})")
@@ -262,12 +268,6 @@ class AgentConfig(GRPOConfig):
         if self.kl_target is not None:
             self._require("kl_target", self.kl_target > 0, "> 0, or None for a fixed beta")
             self._require("beta", self.beta > 0, "> 0 where kl_target steers it")
-
-    def _check_estimator(self) -> None:
-        estimator = make_estimator(self.estimator, self.estimator_options)
-        lacking = [what for name, what in _NOT_PROVIDED.items() if name in estimator.needs]
-        if lacking:
-            raise ConfigError(f"the estimator {self.estimator!r} needs {' and '.join(lacking)}")
 
     def _require(self, name: str, holds: bool, range_: str) -> None:
         if not holds:
