@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from agent_envs.data.rows import Row
 from agent_envs.errors import DataError, MissingExtraError
@@ -11,6 +12,12 @@ from agent_envs.errors import DataError, MissingExtraError
 def hub_source(name: str, config: str | None, split: str) -> str:
     """What messages call a set."""
     return f"{name} ({config}, {split})" if config else f"{name} ({split})"
+
+
+def names_file(dataset: str) -> bool:
+    """True where a data set is a file by its name; otherwise it is a folder, or a name on the hub."""
+    path = Path(dataset)
+    return not path.is_dir() and (path.exists() or path.suffix in (".json", ".jsonl") or dataset.count("/") != 1)
 
 
 def hub_rows(name: str, config: str | None, split: str) -> Iterable[Row]:

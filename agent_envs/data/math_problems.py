@@ -1,8 +1,8 @@
 r"""Problems with one answer, and the files of MATH, AIME, DAPO and their like.
 
 A row has a question ("problem", "question" or "prompt") and an answer ("answer" or "final_answer", text or a number);
-without one, the answer is what the last ``\boxed{...}`` of its "solution" holds. An "id", "unique_id" or "ID" is kept;
-rows without one are called after their source and counted from 0.
+behind the "####" of a GSM8K rationale it counts alone; without one, the answer is what the last ``\boxed{...}`` of its
+"solution" holds. An "id", "unique_id" or "ID" is kept; rows without one are named by their source and number, from 0.
 """
 
 from __future__ import annotations
@@ -125,11 +125,16 @@ def _task_id(row: Row, index: int, source: str) -> str:
     return f"{source}/{index}"
 
 
+def _behind_rationale(text: str) -> str:
+    """The answer alone, where it stands behind a rationale as in GSM8K."""
+    return text.rpartition("\n#### ")[2].strip()
+
+
 def _answer(row: Row) -> str:
     for field in _ANSWER_FIELDS:
         if field in row.fields:
             value = row.fields[field]
-            return str(value) if isinstance(value, int | float) else row.text(field).strip()
+            return str(value) if isinstance(value, int | float) else _behind_rationale(row.text(field))
     if "solution" not in row.fields:
         raise DataError(
             f"{row.where}: the field 'answer' is missing, and there is no 'solution' with a \\boxed answer; "

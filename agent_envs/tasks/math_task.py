@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from agent_envs.data.hub import names_file
 from agent_envs.data.math_problems import MathProblem
 from agent_envs.errors import ConfigError, DataError
 from agent_envs.formats.base import ParsedTurn
@@ -189,9 +190,9 @@ class ProblemSource:
                     f"split (of the embedded set) is mini or one of {', '.join(f'mini/{p}' for p in self.parts)}, "
                     f"not {split!r}"
                 )
-        elif split == "mini" and not _is_file(dataset):
-            raise ConfigError(f'{dataset!r} is a set on the hub: say which split, such as split="test"')
-        elif split != "mini" and Path(dataset).exists():
+        elif split == "mini" and not names_file(dataset):
+            raise ConfigError(f'{dataset!r} is a folder, or a set on the hub: say which split, such as split="test"')
+        elif split != "mini" and Path(dataset).is_file():
             raise ConfigError(f"the file {dataset!r} has no splits, so split={split!r} means nothing; leave it out")
 
     def read(self, dataset: str | None, config: str | None, split: str) -> Problems:
@@ -202,11 +203,7 @@ class ProblemSource:
         """
         if dataset is None:
             return self.mini(self._part(split))
-        return self.read_file(dataset) if _is_file(dataset) else self.read_hub(dataset, config, split)
+        return self.read_file(dataset) if names_file(dataset) else self.read_hub(dataset, config, split)
 
     def _part(self, split: str) -> str:
         return self.parts[0] if split == "mini" else split.removeprefix("mini/")
-
-
-def _is_file(dataset: str) -> bool:
-    return Path(dataset).exists() or dataset.endswith((".json", ".jsonl")) or dataset.count("/") != 1

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from agent_envs.data.corpus import read_corpus
+from agent_envs.data.hub import names_file
 from agent_envs.data.mini_set import PART_SIZES, MiniSet
 from agent_envs.data.records import Question
 from agent_envs.errors import ConfigError
@@ -33,7 +34,7 @@ class QaOptions:
 
     Attributes:
         dataset: None for the embedded world; a file in an official format; or a name on the Hugging Face hub, such as
-            "hotpotqa/hotpot_qa", "xanhho/2WikiMultihopQA" or "dgslibisey/MuSiQue".
+            "hotpotqa/hotpot_qa", "xanhho/2WikiMultihopQA" or "dgslibisey/MuSiQue" (or a folder with a copy of it).
         split: of the embedded world: "mini" or "mini/train", "mini/validation", "mini/test" (or the part's name alone);
             of a set on the hub: its split, such as "validation". A file has no splits.
         corpus: a file of passages to search instead of the questions' own paragraphs: JSON Lines ("title" and "text",
@@ -77,7 +78,7 @@ class QaOptions:
         QA_REWARDS.get(self.reward)
         if self.dataset is None:
             require_choice("split (of the embedded world)", mini_part(self.split), MINI_PARTS)
-        elif Path(self.dataset).exists() and self.split != "mini":
+        elif Path(self.dataset).is_file() and self.split != "mini":
             raise ConfigError(
                 f"the file {self.dataset!r} has no splits, so split={self.split!r} means nothing; leave it out"
             )
@@ -113,11 +114,12 @@ class QuestionSource:
         """
         if dataset is None:
             return self.mini.split(mini_part(split))
-        path = Path(dataset)
-        if path.exists() or path.suffix in (".json", ".jsonl") or dataset.count("/") != 1:
+        if names_file(dataset):
             return self.read_file(dataset, *self.settings)
         if split == "mini":
-            raise ConfigError(f'{dataset!r} is a set on the hub: say which split, such as split="validation"')
+            raise ConfigError(
+                f'{dataset!r} is a folder, or a set on the hub: say which split, such as split="validation"'
+            )
         return self.read_hub(dataset, split, *self.settings)
 
 

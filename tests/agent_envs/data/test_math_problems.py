@@ -63,3 +63,9 @@ def test_an_id_that_comes_twice_is_an_error(tmp_path: Path) -> None:
 )
 def test_the_last_box_is_read_to_its_own_end(text: str, inside: str | None) -> None:
     assert last_boxed(text) == inside
+
+
+def test_the_answers_of_gsm8k_are_read_without_their_rationale(tmp_path: Path) -> None:
+    path = tmp_path / "gsm8k.jsonl"
+    path.write_text(json.dumps({"question": "Half of 48?", "answer": "48/2 = <<48/2=24>>24 clips.\n#### 1,024"}) + "\n")
+    assert read_math(path)[0].answer == "1,024"

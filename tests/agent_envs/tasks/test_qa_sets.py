@@ -113,7 +113,7 @@ def test_environments_of_the_same_data_share_their_questions() -> None:
     [
         (TWO_WIKI, {"aliases": "id_aliases.json"}, "aliases='id_aliases.json' belongs to real data: give dataset too"),
         (TWO_WIKI, {"setting": "fullwiki"}, "no option 'setting'; it takes aliases, "),
-        (TWO_WIKI, {"dataset": "xanhho/2WikiMultihopQA"}, 'is a set on the hub: say which split, such as split="val'),
+        (TWO_WIKI, {"dataset": "xanhho/2WikiMultihopQA"}, 'a set on the hub: say which split, such as split="val'),
         (MUSIQUE, {"unanswerable": "keep"}, "unanswerable is one of 'skip', 'error', not 'keep'"),
         (MUSIQUE, {"split": "dev"}, "split .of the embedded world. is one of 'train', 'validation', 'test', not 'dev'"),
         (MUSIQUE, {"top_k": 0}, "top_k is a whole number >= 1, not 0"),
