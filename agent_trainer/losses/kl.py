@@ -60,7 +60,7 @@ def penalise_rewards(
 ) -> PenalisedRewards:
     """r_t - beta (log pi(a_t) - log pi_ref(a_t)) at action tokens; the environment's tokens enter nothing.
 
-    Source: arXiv 1909.08593, section 2, where the whole penalty is one number; per token: arXiv 2203.02155, section 3.5.
+    Source: arXiv 1909.08593, section 2, as one number per sequence; per token: arXiv 2203.02155, section 3.5.
 
     Args:
         rewards: float ``[B, T]``.
