@@ -1,0 +1,65 @@
+"""The trainer with each estimator that needs no critic: short runs of a real, tiny model."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from agent_envs.errors import ConfigError
+from agent_trainer.estimators import ESTIMATORS
+from agent_trainer.recipe import load_recipe
+from tests.agent_trainer.small_training import small_config, small_trainer
+
+CRITICS = {"gae", "gae_turn", "gae_bilevel"}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "grpo_no_std": {},
+    "dr_grpo": {"loss_aggregation": "constant"},
+    "rloo": {},
+    "reinforce_pp": {"estimator_options": {"gamma": 0.99}, "beta": 0.05, "kl_in": "reward"},
+    "reinforce_pp_baseline": {},
+    "turn_grpo": {"estimator_options": {"gamma": 0.9}},
+}
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("name", list(OPTIONS))
+def test_two_steps_with_each_estimator_move_the_weights(tmp_path: Path, name: str) -> None:
+    trainer = small_trainer(tmp_path, estimator=name, max_steps=2, **OPTIONS[name])
+    before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
+    trainer.train()
+    assert len(trainer.losses) == 2
+    assert all(math.isfinite(loss.item()) for loss in trainer.losses)
+    for batch in trainer.batches:
+        assert batch["advantages"].any()
+        assert not batch["advantages"][~batch["tool_mask"].bool()].any()
+    assert not all(torch.equal(old, new) for old, new in zip(before, trainer.model.parameters(), strict=True))
+
+
+def test_every_estimator_is_run_here_or_refused() -> None:
+    assert set(ESTIMATORS) == {"grpo", *OPTIONS, *CRITICS, *REFUSED}
+
+
+REFUSED = {"remax": "a greedy episode of each group", "gigpo": "the states that turns begin in"}
+
+
+@pytest.mark.parametrize(
+    ("name", "what"), [*((name, "a critic, which this version does not train") for name in CRITICS), *REFUSED.items()]
+)
+def test_an_estimator_that_needs_what_is_not_there_is_refused(tmp_path: Path, name: str, what: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{name}' needs {what}"):
+        small_config(tmp_path, estimator=name)
+
+
+def test_a_recipe_names_an_estimator_and_its_options() -> None:
+    words = ["estimator=reinforce_pp", "estimator_options.gamma=0.5", "output_dir=nowhere"]
+    assert load_recipe("hotpotqa_demo", words).config().estimator_options == {"gamma": 0.5}
+    with pytest.raises(ConfigError, match="has no option 'lam'"):
+        load_recipe("hotpotqa_demo", ["estimator=reinforce_pp", "estimator_options.lam=0.5"]).config()
