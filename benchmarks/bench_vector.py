@@ -143,7 +143,9 @@ def token_stepping(num_envs: int, rounds: int, steps: int) -> dict[str, Any]:
     rates: dict[str, list[float]] = {name: [] for name in ("single", *vectors)}
     actions = np.full(num_envs, ORDINARY)
     for _ in range(rounds):
-        rates["single"].append(_tokens_per_s(single, ORDINARY, 1, steps)[0])
+        # As many tokens as the vectors take: a short run would have a busy machine to itself.
+        alone = [_tokens_per_s(single, ORDINARY, 1, steps)[0] for _ in range(num_envs)]
+        rates["single"].append(statistics.harmonic_mean(alone))
         last: dict[str, Any] = {}
         for name, envs in vectors.items():
             rate, last[name] = _tokens_per_s(envs, actions, num_envs, steps)
