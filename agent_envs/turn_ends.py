@@ -84,16 +84,15 @@ class TurnEnds:
         # Only a tag that ends inside the last token counts: about earlier ones it is decided already.
         return self._completes_tag(turn, self._missing.get(last, ())) and self._closes(text.grown_to(turn))
 
-    def _completes_tag(self, turn: Sequence[int] | NDArray[np.integer], missing: Sequence[str]) -> bool:
+    def _completes_tag(self, turn: Sequence[int] | NDArray[np.integer], missing: tuple[str, ...]) -> bool:
         before, at = "", len(turn) - 2
-        while missing:
-            if any(before.endswith(start) for start in missing):
-                return True
-            missing = [start for start in missing if start.endswith(before)]
-            if at < 0:
+        while not before.endswith(missing):
+            if at < 0 or not missing:
                 return False
             before, at = self._tokenizer.token_text(int(turn[at])) + before, at - 1
-        return False
+            if not before.endswith(missing):
+                missing = tuple([start for start in missing if start.endswith(before)])
+        return True
 
 
 class _Text:
