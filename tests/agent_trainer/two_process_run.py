@@ -20,13 +20,17 @@ def main(folder: Path) -> None:
         prompts_per_step=3,
         per_device_train_batch_size=2,
         max_steps=2,
+        surrogate="turn",
+        loss_aggregation="turn",
         beta=0.05,
+        kl_in="reward",
+        kl_target=10.0,
         ddp_backend="gloo" if "WORLD_SIZE" in os.environ else None,
     )
     trainer.train()
     if trainer.accelerator.is_main_process:
         log = [
-            {name: line.get(name) for name in ("loss", "reward", "entropy", "kl", "tokens")}
+            {name: line.get(name) for name in ("loss", "reward", "entropy", "kl", "kl_coef", "tokens")}
             for line in trainer.state.log_history
         ]
         weights = trainer.accelerator.unwrap_model(trainer.model).state_dict()
