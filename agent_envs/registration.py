@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from typing import Any
 
 import gymnasium as gym
@@ -14,7 +15,8 @@ from agent_envs.episode import EpisodeCore
 from agent_envs.errors import ConfigError
 from agent_envs.formats import FORMATS
 from agent_envs.options import EpisodeOptions, VectorOptions, read_options
-from agent_envs.tasks.catalogue import TASKS
+from agent_envs.registry import Registry
+from agent_envs.tasks.catalogue import TASKS, TaskEntry
 from agent_envs.tokenizers import load_tokenizer
 from agent_envs.vector.env import AgentVectorEnv
 from agent_envs.vector.workers import remote_envs
@@ -77,6 +79,26 @@ def make_core(task: str, common: EpisodeOptions, own: Any) -> EpisodeCore[Any]:
     tool_format, tokenizer = FORMATS.get(common.tool_format), load_tokenizer(common.tokenizer)
     rule = make_rule(common.context_rule, common.context_turns, common.context_tokens, common.context_function)
     return EpisodeCore(entry.env_id, entry.load(own), tokenizer, tool_format, budgets, common.ask_final_answer, rule)
+
+
+def require_id(env_id: str) -> None:
+    """Makes sure that ``gym.make`` knows an id; of ``my_package:My/Env-v0`` it first imports ``my_package``.
+
+    Raises:
+        ConfigError: the module cannot be imported.
+        UnknownNameError: there is no such id; the message lists those of this package.
+    """
+    module, _, name = env_id.rpartition(":")
+    try:
+        if module:
+            importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(f"cannot import {module!r}, which {env_id!r} names ({error})") from error
+    if name not in gym.registry:
+        known: Registry[TaskEntry] = Registry("environment")
+        for task in TASKS:
+            known.register(TASKS.get(task).env_id, TASKS.get(task))
+        known.get(name)  # raises, with a hint
 
 
 def register_all() -> None:

@@ -13,6 +13,7 @@ import gymnasium as gym
 import agent_envs  # noqa: F401 - registers the ids
 from agent_envs.episode import EpisodeCore
 from agent_envs.errors import ConfigError
+from agent_envs.registration import require_id
 from agent_trainer.rollout import EpisodeSpec
 
 MakeEnv = Callable[[], "gym.Env[Any, Any]"]
@@ -51,9 +52,7 @@ def open_stage(env: str | MakeEnv, options: dict[str, Any]) -> Stage:
             raise ConfigError(f"env is a function, so it takes no options, but {sorted(options)} are set")
         make_env = env
     else:
-        if env not in gym.registry:
-            known = ", ".join(sorted(env_id for env_id in gym.registry if env_id.startswith("AgentR1/")))
-            raise ConfigError(f"unknown environment {env!r}; known: {known}")
+        require_id(env)
         make_env = functools.partial(gym.make, env, disable_env_checker=True, **options)
     first = make_env()
     stage = Stage(make_env, first.unwrapped.core)  # type: ignore[attr-defined]

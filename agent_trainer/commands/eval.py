@@ -12,7 +12,7 @@ from rich.table import Table
 
 from agent_envs.errors import ConfigError
 from agent_envs.options import parse_assignments
-from agent_trainer.commands.envs import entry_of
+from agent_envs.registration import require_id
 from agent_trainer.commands.extras import require_train_extra
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def evaluate_model(  # noqa: PLR0913 - a command's arguments are its options
     from agent_trainer.recipe import model_location
     from agent_trainer.sampler import SamplingParams
 
-    entry_of(env_id)
+    require_id(env_id)
     model = model_location(model)
     given = parse_assignments(options or [])
     if split is not None and given.setdefault("split", split) != split:

@@ -15,11 +15,11 @@ import agent_envs  # noqa: F401 - registers the ids
 from agent_envs.envs import TurnEnv
 from agent_envs.errors import ConfigError
 from agent_envs.options import parse_assignments
+from agent_envs.registration import require_id
 from agent_envs.render import printable
 from agent_envs.tasks.base import OracleTurn
 from agent_envs.tools import Tool
 from agent_envs.types import ToolCall
-from agent_trainer.commands.envs import entry_of
 
 Policy = Callable[[TurnEnv], Iterator[str]]
 
@@ -49,7 +49,7 @@ def play(
     """
     if policy not in _POLICIES:
         raise ConfigError(f"--policy is one of {', '.join(_POLICIES)}, not {policy!r}")
-    entry_of(env_id)
+    require_id(env_id)
     given = parse_assignments(options or [])
     taken = given.keys() & {"id", "level", "task"}
     if taken:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+import gymnasium as gym
 import pytest
 
 from agent_envs.errors import ConfigError
@@ -36,9 +39,26 @@ def test_seeds_are_the_same_in_every_process_and_neighbours_share_nothing() -> N
 def test_a_stage_shows_tasks_and_refuses_what_it_does_not_know() -> None:
     assert open_stage(writing_env, {}).task_ids[0] == "small-0"
     assert len(open_stage("AgentR1/HotpotQA-v0", {}).task_ids) > 100
-    with pytest.raises(ConfigError, match="known: .*AgentR1/HotpotQA-v0"):
+    with pytest.raises(ConfigError, match=r"known: .*AgentR1/HotpotQA-v0"):
         open_stage("AgentR1/Chess-v0", {})
     with pytest.raises(ConfigError, match="takes no options"):
         open_stage(writing_env, {"max_turns": 2})
     with pytest.raises(ConfigError, match="max_turns"):
         open_stage("AgentR1/HotpotQA-v0", {"max_turn": 2})
+
+
+def test_an_environment_of_anybodys_package_is_named_with_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "somebodys_envs.py").write_text(
+        "import gymnasium as gym\ngym.register('Somebody/Echo-v0', 'tests.agent_trainer.small_training:writing_env')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        assert len(open_stage("somebodys_envs:Somebody/Echo-v0", {}).task_ids) == 4
+    finally:
+        gym.registry.pop("Somebody/Echo-v0", None)
+    with pytest.raises(ConfigError, match="cannot import 'nobodys_envs', which 'nobodys_envs:X-v0' names"):
+        open_stage("nobodys_envs:X-v0", {})
+    with pytest.raises(ConfigError, match=r"unknown environment 'AgentR1/Hotpot-v0'; known: .*Did you mean"):
+        open_stage("AgentR1/Hotpot-v0", {})
