@@ -242,9 +242,9 @@ def _work(
     try:
         while True:
             asked = _received(connection, wait=not vector.under_way)
+            if None in asked:
+                return
             for ask in asked:
-                if ask is None:
-                    return
                 _answer(connection, vector, ask, tickets)
             for ready in vector.recv(min_ready=1, timeout_s=_NAP_S):
                 connection.send(_Told(tickets.pop(ready.env_id), ready))
@@ -262,7 +262,8 @@ def _received(connection: Connection, wait: bool) -> list[_Ask | None]:
     return asked
 
 
-def _answer(connection: Connection, vector: AgentVectorEnv, ask: _Ask, tickets: dict[int, int]) -> None:
+def _answer(connection: Connection, vector: AgentVectorEnv, ask: _Ask | None, tickets: dict[int, int]) -> None:
+    assert ask is not None, "None ends the worker"
     try:
         if ask.what == "step":
             action, logprobs = ask.arguments
