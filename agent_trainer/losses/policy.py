@@ -95,11 +95,11 @@ def policy_loss(inputs: LossInputs, settings: LossSettings, denominators: Denomi
     per_token = found.per_token
     sums = {name: (where & mask).sum() for name, where in found.clipped.items()}
     if inputs.sampler_logprobs is not None:
-        gap = masked(old - inputs.sampler_logprobs, mask).detach()
+        gap = masked(old - inputs.sampler_logprobs, mask)
         weights = _weights(gap, mask, settings)
         per_token = per_token * weights
         sums |= {
-            "logprob_gap": gap.abs().nan_to_num(0.0).sum(),
+            "logprob_gap": gap.detach().abs().nan_to_num(0.0).sum(),
             "importance_weight": (weights * mask).sum(),
             "importance_dropped": ((weights == 0) & mask).sum(),
         }
