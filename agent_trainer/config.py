@@ -29,8 +29,6 @@ from agent_trainer.sampler import SAMPLERS
 # What an estimator may need that nothing here provides yet.
 _NOT_PROVIDED = {
     "values": "a critic, which this version does not train",
-    "baselines": "a greedy episode of each group, which this version does not play",
-    "anchor_ids": "the states that turns begin in, which this version does not number",
 }
 
 _BUDGETS = ("max_turns", "max_turn_tokens", "max_observation_tokens", "max_context")
@@ -88,6 +86,8 @@ class AgentConfig(GRPOConfig):
         updates_per_rollout: optimizer steps that share one generation of episodes, >= 1 (mini-batches of PPO).
         estimator: of advantages: a name in ``agent_trainer.estimators.ESTIMATORS``.
         estimator_options: its options, such as ``{"gamma": 0.95}``; docs/algorithms.md lists them.
+        anchor_similarity: for "gigpo": how alike two observations must be for the turns after them to have begun in the
+            same state, in (0, 1]; 1 means equal.
         surrogate: of the policy gradient: "clipped" (PPO), "dual_clip", "cispo", "gspo" or "gspo_token" (one ratio per
             row), "turn" (one per turn). Ratios are clipped to [1 - epsilon, 1 + epsilon_high], whatever they are of.
         dual_clip_ratio: of "dual_clip": the bound on ratios where the advantage is negative, > 1 + epsilon_high.
@@ -130,6 +130,7 @@ class AgentConfig(GRPOConfig):
 
     estimator: str = "grpo"
     estimator_options: dict[str, Any] = field(default_factory=dict)
+    anchor_similarity: float = 1.0
     surrogate: str = "clipped"
     dual_clip_ratio: float = 3.0
     loss_aggregation: str = "token"
@@ -245,6 +246,7 @@ class AgentConfig(GRPOConfig):
 
     def _check_estimator(self) -> None:
         estimator = make_estimator(self.estimator, self.estimator_options)
+        self._require("anchor_similarity", 0 < self.anchor_similarity <= 1, "in (0, 1]")
         lacking = [what for name, what in _NOT_PROVIDED.items() if name in estimator.needs]
         if lacking:
             raise ConfigError(f"the estimator {self.estimator!r} needs {' and '.join(lacking)}")

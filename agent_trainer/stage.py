@@ -6,7 +6,7 @@ import functools
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
@@ -15,6 +15,9 @@ from agent_envs.episode import EpisodeCore
 from agent_envs.errors import ConfigError
 from agent_envs.registration import require_id
 from agent_trainer.rollout import EpisodeSpec
+
+if TYPE_CHECKING:
+    from agent_trainer.config import AgentConfig
 
 MakeEnv = Callable[[], "gym.Env[Any, Any]"]
 
@@ -60,6 +63,28 @@ def open_stage(env: str | MakeEnv, options: dict[str, Any]) -> Stage:
     return stage
 
 
+def open_stages(args: AgentConfig, env: str | MakeEnv | None, tokenizer: str) -> tuple[Stage, Stage | None]:
+    """The environments to train on and to evaluate with.
+
+    Raises:
+        ConfigError: an option is unknown to the environment, or there are too few tasks for one batch.
+    """
+    if callable(env):
+        stage = open_stage(env, args.environment_options)
+        eval_stage = stage if args.eval_tasks else None
+    else:
+        env_id = args.env_id if env is None else env
+        stage = open_stage(env_id, {"tokenizer": tokenizer, **args.environment_options})
+        eval_options = {"tokenizer": tokenizer, **args.eval_environment_options}
+        eval_stage = open_stage(env_id, eval_options) if args.eval_tasks else None
+    prompts = args.generation_batch_size // args.num_generations
+    if len(stage.task_ids) < prompts:
+        raise ConfigError(
+            f"the environment has {len(stage.task_ids)} tasks, fewer than the {prompts} prompts of one batch"
+        )
+    return stage, eval_stage
+
+
 def group_specs(task_ids: Sequence[str], group_size: int, first_index: int, key: Sequence[object]) -> list[EpisodeSpec]:
     """What to play for one process's share of a batch: members of a group share the task and the environment's seed.
 
@@ -81,6 +106,14 @@ def group_specs(task_ids: Sequence[str], group_size: int, first_index: int, key:
         env_seed = stable_seed("environment", *key, group)
         specs.append(EpisodeSpec(task_id, env_seed, stable_seed("policy", *key, index), group))
     return specs
+
+
+def one_per_group(specs: Sequence[EpisodeSpec]) -> list[EpisodeSpec]:
+    """The first member of each group: a greedy policy would play all of them alike."""
+    first: dict[int, EpisodeSpec] = {}
+    for spec in specs:
+        first.setdefault(spec.group, spec)
+    return list(first.values())
 
 
 def stable_seed(*parts: object) -> int:

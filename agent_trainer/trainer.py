@@ -9,11 +9,12 @@ beside this one.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from accelerate.utils import gather_object
@@ -25,6 +26,7 @@ from trl import GRPOTrainer
 
 from agent_envs.errors import ConfigError
 from agent_trainer import trl_bridge as bridge
+from agent_trainer.anchors import turn_anchors
 from agent_trainer.batch import RowBatch, make_rows, pad_rows
 from agent_trainer.config import AgentConfig
 from agent_trainer.errors import NonFiniteError, TrainingError
@@ -37,12 +39,14 @@ from agent_trainer.metrics import WindowSums, episode_values, malformed_share
 from agent_trainer.phases import PhaseClock
 from agent_trainer.processing import load_processing_class
 from agent_trainer.records import JsonLinesWriter, episode_to_json
-from agent_trainer.rollout import Rollout, RolloutEngine
+from agent_trainer.rollout import EpisodeSpec, Rollout, RolloutEngine
 from agent_trainer.sampler import SAMPLERS, Sampler, SamplingParams
-from agent_trainer.stage import MakeEnv, Stage, group_specs, open_stage
+from agent_trainer.stage import MakeEnv, Stage, group_specs, one_per_group, open_stages
 from agent_trainer.updates import SkipEmptyUpdates
 
 _log = logging.getLogger(__name__)
+
+Mode = Literal["train", "eval", "greedy"]  # what episodes are played for; greedy ones are baselines
 
 
 class AgentTrainer(GRPOTrainer):
@@ -86,7 +90,7 @@ class AgentTrainer(GRPOTrainer):
         """
         args = AgentConfig() if args is None else args
         tokenizer = _tokenizer_name(model, args, processing_class)
-        self.stage, self.eval_stage = _open_stages(args, env, tokenizer)
+        self.stage, self.eval_stage = open_stages(args, env, tokenizer)
         if processing_class is None:
             processing_class = load_processing_class(tokenizer)
         reference = bridge.copy_reference(model, args, has_adapter=peft_config is not None)
@@ -108,13 +112,15 @@ class AgentTrainer(GRPOTrainer):
         bridge.adopt_reference(self, reference)
         if args.disable_dropout:
             bridge.disable_attention_dropout(self.model)
-        for training in (True,) if self.eval_stage is None else (True, False):
-            self._sampler(self.model, training)  # refuses a model that cannot play there before anything runs
+        modes: tuple[Mode, ...] = ("train",) if self.eval_stage is None else ("train", "eval")
+        for mode in modes:
+            self._sampler(self.model, mode)  # refuses a model that cannot play there before anything runs
         tokenizer_size = self.stage.core.tokenizer.vocab_size
         fused = self.accelerator.device.type == "cuda"
         bonus = args.entropy_coef != 0
         self._scorer = TokenScorer(self.temperature, None if fused else tokenizer_size, fused, bonus)
-        self._engines: dict[bool, RolloutEngine] = {}
+        self._estimator = make_estimator(args.estimator, args.estimator_options)
+        self._engines: dict[Mode, RolloutEngine] = {}
         self._writer: JsonLinesWriter | None = None
         self._window_sums = WindowSums()
         self._denominators: Denominators | None = None
@@ -181,19 +187,19 @@ class AgentTrainer(GRPOTrainer):
             return {}
         rows = self._rows(rollouts)
         rewards, old_logprobs = self._penalised(rows) if self.args.kl_in == "reward" else (rows.rewards, None)
-        found = estimate_over_processes(
-            self.accelerator,
-            make_estimator(self.args.estimator, self.args.estimator_options),
-            AdvantageInputs(
-                rewards=rewards,
-                action_mask=rows.action_mask,
-                loss_mask=self._loss_mask(rows),
-                turn_ids=rows.turn_ids,
-                episode_ids=rows.episode_ids,
-                group_ids=rows.group_ids,
-                valid=rows.valid,
-            ),
+        needs = self._estimator.needs
+        evidence = AdvantageInputs(
+            rewards=rewards,
+            action_mask=rows.action_mask,
+            loss_mask=self._loss_mask(rows),
+            turn_ids=rows.turn_ids,
+            episode_ids=rows.episode_ids,
+            group_ids=rows.group_ids,
+            valid=rows.valid,
+            baselines=self._greedy_returns(rollouts, rows) if "baselines" in needs else None,
+            anchor_ids=self._anchors(rows) if "anchor_ids" in needs else None,
         )
+        found = estimate_over_processes(self.accelerator, self._estimator, evidence)
         self._report(rollouts, (rows, found))
         return self._output(rows, found, old_logprobs)
 
@@ -206,11 +212,14 @@ class AgentTrainer(GRPOTrainer):
         else:
             keys = [("eval", self.args.seed, task_id) for task_id in task_ids]
             specs = [group_specs([key[-1]], 1, 0, key)[0] for key in keys]  # a task is played alike in any batch
+        return self._run(specs, "train" if training else "eval")
+
+    def _run(self, specs: Sequence[EpisodeSpec], mode: Mode) -> list[Rollout]:
         started = time.perf_counter()
         with bridge.generating(self) as policy:
-            engine = self._engine(policy, training)
+            engine = self._engine(policy, mode)
             try:
-                rollouts = engine.run(specs, progress=lambda rollout: self._record(rollout, training))
+                rollouts = engine.run(specs, progress=lambda rollout: self._record(rollout, mode))
             except FloatingPointError as error:
                 raise NonFiniteError(
                     f"step {self.state.global_step}: {error}; go back to the checkpoint before and lower learning_rate"
@@ -219,25 +228,37 @@ class AgentTrainer(GRPOTrainer):
         bridge.log_values(self, {"tokens_per_s/rollout": [engine.stats.tokens_per_s]})
         return rollouts
 
-    def _engine(self, policy: nn.Module, training: bool) -> RolloutEngine:
-        if training not in self._engines:
-            sampler = self._sampler(policy, training)
-            make_env = self._stage_for(training).make_env
+    def _greedy_returns(self, rollouts: Sequence[Rollout], rows: RowBatch) -> Tensor:
+        """Float ``[B]``: what a greedy episode from each row's start earned; NaN where it failed."""
+        greedy = self._run(one_per_group([rollout.spec for rollout in rollouts]), "greedy")
+        returns = {r.spec.group: math.nan if r.failed or r.episode is None else r.episode.total_reward for r in greedy}
+        known = gather_object([value for value in returns.values() if not math.isnan(value)])
+        bridge.log_values(self, {"greedy_reward": known})
+        return torch.tensor([returns[group] for group in rows.group_ids.tolist()], device=rows.rewards.device)
+
+    def _anchors(self, rows: RowBatch) -> Tensor:
+        return turn_anchors(rows, self.args.anchor_similarity, gather_object)
+
+    def _engine(self, policy: nn.Module, mode: Mode) -> RolloutEngine:
+        if mode not in self._engines:
+            sampler = self._sampler(policy, mode)
+            make_env = self._stage_for(mode).make_env
             args = self.args
-            self._engines[training] = RolloutEngine(
+            self._engines[mode] = RolloutEngine(
                 make_env, sampler, args.max_in_flight, args.env_threads, args.env_deadline_s
             )
-        return self._engines[training]
+        return self._engines[mode]
 
-    def _sampler(self, policy: nn.Module, training: bool) -> Sampler:
-        params = SamplingParams(temperature=self.temperature if training else self.args.eval_temperature)
+    def _sampler(self, policy: nn.Module, mode: Mode) -> Sampler:
+        temperatures: dict[Mode, float] = {"train": self.temperature, "eval": self.args.eval_temperature, "greedy": 0.0}
+        params = SamplingParams(temperature=temperatures[mode])
         try:
-            return SAMPLERS.get(self.args.sampler)(policy, params, self._stage_for(training).core)
+            return SAMPLERS.get(self.args.sampler)(policy, params, self._stage_for(mode).core)
         except ValueError as error:
             raise ConfigError(str(error)) from error
 
-    def _stage_for(self, training: bool) -> Stage:
-        return self.stage if training or self.eval_stage is None else self.eval_stage
+    def _stage_for(self, mode: Mode) -> Stage:
+        return self.eval_stage if mode == "eval" and self.eval_stage is not None else self.stage
 
     def _rows(self, rollouts: Sequence[Rollout]) -> RowBatch:
         """The rows of the episodes that could be played, on the learner's device.
@@ -401,7 +422,7 @@ class AgentTrainer(GRPOTrainer):
             gather_object([float(max(row.tolist(), key=abs)) for row in found.values]),
         )
 
-    def _record(self, rollout: Rollout, training: bool) -> None:
+    def _record(self, rollout: Rollout, mode: Mode) -> None:
         """Appends an episode to the run's JSON Lines, one file per process."""
         if not self.args.save_episodes:
             return
@@ -409,7 +430,7 @@ class AgentTrainer(GRPOTrainer):
             rank = self.accelerator.process_index
             name = "episodes.jsonl" if rank == 0 else f"episodes.rank{rank}.jsonl"
             self._writer = JsonLinesWriter(Path(self.args.output_dir) / name, append=True)
-        self._writer.write(_record_of(rollout, self.state.global_step, training))
+        self._writer.write(_record_of(rollout, self.state.global_step, mode))
 
     def _describe_non_finite(self, loss: Tensor, inputs: dict[str, Tensor]) -> str:
         """Keeps the batch on disk and says where."""
@@ -446,8 +467,8 @@ def _layout_of(inputs: dict[str, Tensor]) -> TokenLayout:
     return TokenLayout(inputs["tool_mask"], inputs["turn_ids"], inputs["episode_tokens"])
 
 
-def _record_of(rollout: Rollout, step: int, training: bool) -> dict[str, Any]:
-    head = {"step": step, "mode": "train" if training else "eval", "group": rollout.spec.group}
+def _record_of(rollout: Rollout, step: int, mode: Mode) -> dict[str, Any]:
+    head = {"step": step, "mode": mode, "group": rollout.spec.group}
     if rollout.episode is None:
         return {**head, "task_id": rollout.spec.task_id, "seed": rollout.spec.env_seed, "error": rollout.error}
     return {**head, **episode_to_json(rollout.episode)}
@@ -464,28 +485,6 @@ def _tokenizer_name(
         return model
     named = getattr(processing_class, "name_or_path", "") or getattr(model.config, "_name_or_path", "")
     return str(named) or "byte"
-
-
-def _open_stages(args: AgentConfig, env: str | MakeEnv | None, tokenizer: str) -> tuple[Stage, Stage | None]:
-    """The environments to train on and to evaluate with.
-
-    Raises:
-        ConfigError: an option is unknown to the environment, or there are too few tasks for one batch.
-    """
-    if callable(env):
-        stage = open_stage(env, args.environment_options)
-        eval_stage = stage if args.eval_tasks else None
-    else:
-        env_id = args.env_id if env is None else env
-        stage = open_stage(env_id, {"tokenizer": tokenizer, **args.environment_options})
-        eval_options = {"tokenizer": tokenizer, **args.eval_environment_options}
-        eval_stage = open_stage(env_id, eval_options) if args.eval_tasks else None
-    prompts = args.generation_batch_size // args.num_generations
-    if len(stage.task_ids) < prompts:
-        raise ConfigError(
-            f"the environment has {len(stage.task_ids)} tasks, fewer than the {prompts} prompts of one batch"
-        )
-    return stage, eval_stage
 
 
 def _task_dataset(task_ids: Sequence[str]) -> Dataset:
