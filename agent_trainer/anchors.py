@@ -2,7 +2,7 @@
 
 The state of a turn is what the environment wrote just before it: the observation, or the prompt where a segment begins.
 The whole context would hardly ever be the same twice, since it holds the policy's own words. Equal states are found by
-hash, alike ones by comparing tokens. Source: arXiv 2505.10978, section 4.
+hash, alike ones by comparing tokens. Source: arXiv 2505.10978.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ def turn_anchors(rows: RowBatch, similarity: float, gather: Callable[[list[State
 
 
 def alike(states: Iterable[State], similarity: float) -> dict[State, int]:
-    """Numbers of states: one joins the first of its group that it is alike, taken in a fixed order, or founds its own.
+    """Numbers of states within their groups: one joins the first that it is alike, in a fixed order, or founds its own.
 
     Two are alike where 2 M / (n + m) >= ``similarity``: M tokens of n and m match in order.
     """
-    founders: list[State] = []
+    founders: dict[int, list[tuple[int, ...]]] = {}
     numbers: dict[State, int] = {}
-    for state in sorted(set(states)):
-        matches = (n for n, founder in enumerate(founders) if _are_alike(founder, state, similarity))
-        numbers[state] = next(matches, len(founders))
-        if numbers[state] == len(founders):
-            founders.append(state)
+    for group, observation in sorted(set(states)):
+        known = founders.setdefault(group, [])
+        matches = (n for n, founder in enumerate(known) if _are_alike(founder, observation, similarity))
+        numbers[group, observation] = next(matches, len(known))
+        if numbers[group, observation] == len(known):
+            known.append(observation)
     return numbers
 
 
@@ -67,10 +68,8 @@ def _turns_of(rows: RowBatch, row: int) -> list[tuple[int, int, State]]:
     return found
 
 
-def _are_alike(first: State, second: State, similarity: float) -> bool:
-    if first[0] != second[0]:
-        return False
-    matcher = difflib.SequenceMatcher(None, first[1], second[1], autojunk=False)
+def _are_alike(first: tuple[int, ...], second: tuple[int, ...], similarity: float) -> bool:
+    matcher = difflib.SequenceMatcher(None, first, second, autojunk=False)
     return (
         matcher.real_quick_ratio() >= similarity
         and matcher.quick_ratio() >= similarity

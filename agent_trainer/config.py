@@ -14,7 +14,7 @@ import torch
 from trl import GRPOConfig
 
 from agent_envs.errors import ConfigError
-from agent_trainer.estimators import make_estimator
+from agent_trainer.estimators import Estimator, OverlongPenalised, make_estimator
 from agent_trainer.losses import (
     AGGREGATIONS,
     IMPORTANCE_CORRECTIONS,
@@ -88,6 +88,9 @@ class AgentConfig(GRPOConfig):
         estimator_options: its options, such as ``{"gamma": 0.95}``; docs/algorithms.md lists them.
         anchor_similarity: for "gigpo": how alike two observations must be for the turns after them to have begun in the
             same state, in (0, 1]; 1 means equal.
+        overlong_tokens: episodes with this many tokens of the policy's own, or more, have 1 taken off their reward, and
+            somewhat shorter ones less; None takes nothing.
+        overlong_buffer_tokens: over how many tokens before ``overlong_tokens`` the penalty grows from 0 to 1.
         surrogate: of the policy gradient: "clipped" (PPO), "dual_clip", "cispo", "gspo" or "gspo_token" (one ratio per
             row), "turn" (one per turn). Ratios are clipped to [1 - epsilon, 1 + epsilon_high], whatever they are of.
         dual_clip_ratio: of "dual_clip": the bound on ratios where the advantage is negative, > 1 + epsilon_high.
@@ -131,6 +134,8 @@ class AgentConfig(GRPOConfig):
     estimator: str = "grpo"
     estimator_options: dict[str, Any] = field(default_factory=dict)
     anchor_similarity: float = 1.0
+    overlong_tokens: int | None = None
+    overlong_buffer_tokens: int = 256
     surrogate: str = "clipped"
     dual_clip_ratio: float = 3.0
     loss_aggregation: str = "token"
@@ -196,6 +201,18 @@ class AgentConfig(GRPOConfig):
         return {**self.environment_options, **self.eval_env_kwargs}
 
     @property
+    def advantage_estimator(self) -> Estimator:
+        """The estimator with its options.
+
+        Raises:
+            ConfigError: it is unknown, or an option is.
+        """
+        made = make_estimator(self.estimator, self.estimator_options)
+        if self.overlong_tokens is None:
+            return made
+        return OverlongPenalised(made, self.overlong_tokens, self.overlong_buffer_tokens)
+
+    @property
     def loss_settings(self) -> LossSettings:
         """The part that the loss reads; a KL in the reward is none of it."""
         high = self.epsilon if self.epsilon_high is None else self.epsilon_high
@@ -245,9 +262,11 @@ class AgentConfig(GRPOConfig):
             )
 
     def _check_estimator(self) -> None:
-        estimator = make_estimator(self.estimator, self.estimator_options)
         self._require("anchor_similarity", 0 < self.anchor_similarity <= 1, "in (0, 1]")
-        lacking = [what for name, what in _NOT_PROVIDED.items() if name in estimator.needs]
+        if self.overlong_tokens is not None:
+            fits = 1 <= self.overlong_buffer_tokens <= self.overlong_tokens
+            self._require("overlong_buffer_tokens", fits, f"in [1, overlong_tokens ({self.overlong_tokens})]")
+        lacking = [what for name, what in _NOT_PROVIDED.items() if name in self.advantage_estimator.needs]
         if lacking:
             raise ConfigError(f"the estimator {self.estimator!r} needs {' and '.join(lacking)}")
 

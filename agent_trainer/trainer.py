@@ -30,7 +30,7 @@ from agent_trainer.anchors import turn_anchors
 from agent_trainer.batch import RowBatch, make_rows, pad_rows
 from agent_trainer.config import AgentConfig
 from agent_trainer.errors import NonFiniteError, TrainingError
-from agent_trainer.estimators import AdvantageInputs, Advantages, make_estimator
+from agent_trainer.estimators import AdvantageInputs, Advantages
 from agent_trainer.gathering import estimate_over_processes
 from agent_trainer.kl_control import KLControl
 from agent_trainer.learner import TokenScorer
@@ -119,7 +119,7 @@ class AgentTrainer(GRPOTrainer):
         fused = self.accelerator.device.type == "cuda"
         bonus = args.entropy_coef != 0
         self._scorer = TokenScorer(self.temperature, None if fused else tokenizer_size, fused, bonus)
-        self._estimator = make_estimator(args.estimator, args.estimator_options)
+        self._estimator = args.advantage_estimator
         self._engines: dict[Mode, RolloutEngine] = {}
         self._writer: JsonLinesWriter | None = None
         self._window_sums = WindowSums()

@@ -12,6 +12,7 @@ from agent_trainer.estimators.base import AdvantageInputs, Advantages, Estimator
 from agent_trainer.estimators.gae import BiLevelGae, TokenGae, TurnGae
 from agent_trainer.estimators.gigpo import GroupInGroup
 from agent_trainer.estimators.grpo import GroupRelative
+from agent_trainer.estimators.overlong import OverlongPenalised
 from agent_trainer.estimators.reinforce import ReinforcePlusPlus, ReinforcePlusPlusBaseline
 from agent_trainer.estimators.remax import ReMax
 from agent_trainer.estimators.rloo import LeaveOneOut
@@ -54,4 +55,4 @@ def make_estimator(name: str, options: Mapping[str, Any] | None = None) -> Estim
     return made
 
 
-__all__ = ["ESTIMATORS", "AdvantageInputs", "Advantages", "Estimator", "make_estimator"]
+__all__ = ["ESTIMATORS", "AdvantageInputs", "Advantages", "Estimator", "OverlongPenalised", "make_estimator"]

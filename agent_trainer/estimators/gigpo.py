@@ -2,7 +2,7 @@
 
 A_ij = A_E(R_i) + w A_S(G_ij). A_E compares the episode's return with its group's, as GRPO does. A_S compares the turn's
 discounted reward-to-go G_ij = r_ij + gamma G_i(j+1) with those of the group's turns that began in the same anchor
-state, turns of the same episode included. Source: arXiv 2505.10978, section 4.
+state, turns of the same episode included. Source: arXiv 2505.10978.
 
 Deviations: those of GRPO, on both levels. A turn whose state nobody else visited, or whose fellows all did as well,
 gets A_E alone.

@@ -2,7 +2,7 @@
 
 Without: A_k = G_k = r_k + gamma G_{k+1} over action tokens, so that a penalty on a token (such as -beta k1 inside the
 rewards) counts for that token and those before it only. With: A_i = R_i - mean(R_1..R_G), the same for each token of an
-episode. Both are then whitened over all action tokens. Source: arXiv 2501.03262, section 3.
+episode. Both are then whitened over all action tokens. Source: arXiv 2501.03262.
 
 Deviations: (1) the return goes on through observations and segments: environment tokens neither reset it nor discount
 it; (2) with the baseline, groups that teach nothing (fewer than two members, or no spread) stay at zero and out of the

@@ -1,7 +1,7 @@
 """ReMax: an episode's return against that of a greedy episode from the same start, the same for each of its tokens.
 
 A_i = R_i - R(greedy). The greedy episode is played to its end through the same environment, with the same task and
-seed, turn by turn. Source: arXiv 2310.10505, section 4, with whole episodes in place of single answers.
+seed, turn by turn. Source: arXiv 2310.10505, with episodes in place of single answers.
 
 Deviation: where the greedy episode failed, the group has no baseline and gives zero.
 """

@@ -1,7 +1,7 @@
 """RLOO: an episode's return against the mean of the others in its group, the same for each of its tokens.
 
 A_i = R_i - mean(R_j, j != i) = G / (G - 1) (R_i - mean(R_1..R_G)). The baseline does not depend on the episode itself,
-so the gradient is unbiased. Source: arXiv 2402.14740, section 2.2.
+so the gradient is unbiased. Source: arXiv 2402.14740.
 
 Deviation: a group of one has no others, and gives zero.
 """

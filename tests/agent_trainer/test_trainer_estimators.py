@@ -19,7 +19,7 @@ CRITICS = {"gae", "gae_turn", "gae_bilevel"}
 OPTIONS: dict[str, dict[str, Any]] = {
     "grpo_no_std": {},
     "dr_grpo": {"loss_aggregation": "constant"},
-    "rloo": {},
+    "rloo": {"overlong_tokens": 16, "overlong_buffer_tokens": 12},
     "reinforce_pp": {"estimator_options": {"gamma": 0.99}, "beta": 0.05, "kl_in": "reward"},
     "reinforce_pp_baseline": {},
     "remax": {},
@@ -79,6 +79,11 @@ def test_remax_compares_with_a_greedy_episode_of_each_groups_task_and_seed(tmp_p
     assert trainer.state.log_history[0]["greedy_reward"] == pytest.approx(
         sum(line["reward"] for line in greedy.values()) / 2
     )
+
+
+def test_a_buffer_for_overlong_episodes_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"overlong_buffer_tokens must be in \[1, overlong_tokens \(16\)\], got 256"):
+        small_config(tmp_path, overlong_tokens=16)
 
 
 def test_a_recipe_names_an_estimator_and_its_options() -> None:

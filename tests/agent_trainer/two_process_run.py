@@ -23,6 +23,8 @@ def main(folder: Path) -> None:
         surrogate="turn",
         loss_aggregation="turn",
         beta=0.05,
+        estimator="gigpo",  # its groups and its states are those of both processes
+        anchor_similarity=0.9,
         kl_in="reward",
         kl_target=10.0,
         ddp_backend="gloo" if "WORLD_SIZE" in os.environ else None,
