@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -55,6 +56,7 @@ class Transport:
             max_response_bytes: a longer body is an error.
         """
         self._idle: deque[httpcore.HTTPConnection] = deque()
+        weakref.finalize(self, _close_all, self._idle)  # nobody closes a retriever that environments share
         self._max_response_bytes = max_response_bytes
         self._exchange = _Exchange()
         self._backend = _Backend(self._exchange)
@@ -94,11 +96,7 @@ class Transport:
 
     def close(self) -> None:
         """Closes the connections that no exchange uses; the next one opens one again."""
-        while self._idle:
-            self._idle.pop().close()
-
-    def __del__(self) -> None:
-        self.close()  # a retriever that environments share is closed by nobody
+        _close_all(self._idle)
 
     @contextmanager
     def _connection(self, url: str) -> Iterator[httpcore.HTTPConnection]:
@@ -140,6 +138,11 @@ class Transport:
                 raise RetrievalAnswerError(f"the server's answer is longer than {self._max_response_bytes} bytes")
             parts.append(part)
         return b"".join(parts)
+
+
+def _close_all(idle: deque[httpcore.HTTPConnection]) -> None:
+    while idle:
+        idle.pop().close()
 
 
 class _Exchange(threading.local):

@@ -8,6 +8,8 @@ import json
 import os
 import pickle
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -429,3 +431,13 @@ def test_no_connection_is_left_open() -> None:
                 continue
         del client
         gc.collect()  # an open socket would be a ResourceWarning, which is an error here
+
+
+def test_a_process_that_never_closes_its_client_ends_quietly() -> None:
+    program = "import sys; from agent_envs.retrieval.client import HttpRetriever as H; H(sys.argv[1]).search(['a'], 1)"
+    kept = program.replace("H(sys.argv[1])", "(kept := H(sys.argv[1]))")
+    with RawServer(good) as server:
+        for each in (program, kept):
+            command = [sys.executable, "-W", "error", "-c", each, server.url]
+            ended = subprocess.run(command, capture_output=True, text=True, check=True)
+            assert ended.stderr == ""
