@@ -26,6 +26,6 @@ class ReMax:
         """Advantages ``[B, T]``; an episode that did as well as the greedy one gets zero."""
         sequences = make_sequences(inputs)
         returns = sequences.take(inputs.rewards).sum(dim=1)
-        scores = (returns - sequences.take_last(given(inputs, "baselines")).double()).nan_to_num(0.0)
-        scores = scores.where(scores.abs() > SPREAD, 0.0)
+        scores = returns - sequences.take_last(given(inputs, "baselines")).double()
+        scores = scores.where(scores.abs() > SPREAD, 0.0)  # zero where the baseline is NaN, too
         return to_advantages(inputs, sequences, on_every_token(sequences, scores))

@@ -117,7 +117,7 @@ def to_advantages(inputs: AdvantageInputs, sequences: Sequences, values: Tensor)
     """Advantages ``[E, K]`` back on the rows; a group teaches if any of its tokens has one that is not zero.
 
     Where the loss looks at the environment's tokens (an ablation), these share the advantage of the last token before
-    them that has its own, else of the first one behind.
+    them that has its own.
     """
     teaches = sequences.groups_with((values != 0).any(dim=1))
     has_signal = torch.zeros_like(inputs.valid)
@@ -133,8 +133,7 @@ def to_advantages(inputs: AdvantageInputs, sequences: Sequences, values: Tensor)
 
 
 def _carry(rows: Tensor, mask: Tensor) -> Tensor:
-    """Fills positions off the mask, ``[B, T]``, from the last one on it before them, else from the first one on it."""
+    """Fills positions off the mask, ``[B, T]``, from the last one on it before them; zero where there is none."""
     columns = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
     latest = columns.where(mask, -1).cummax(dim=1).values
-    first = mask.int().argmax(dim=1, keepdim=True)
-    return rows.gather(1, latest.where(latest >= 0, first))
+    return rows.gather(1, latest.clamp(min=0))

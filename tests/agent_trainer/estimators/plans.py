@@ -71,6 +71,8 @@ def inputs_of(
     rows = lay_out(plans) if rows is None else rows
     row_of = [plan for plan in plans for _ in range(1 + sum(turn.opens_segment for turn in plan.turns))]
     row_of += [EpisodePlan((TurnPlan(),), baseline=math.nan)] * (len(rows) - len(row_of))  # rows of weight zero
+    ids = rows.episode_ids.tolist()
+    is_last = [row + 1 == len(ids) or ids[row + 1] != ids[row] for row in range(len(ids))]
     values = torch.full(rows.rewards.shape, math.nan)
     values[rows.action_mask] = torch.tensor(
         [value for plan in plans for turn in plan.turns for value in turn.values], dtype=torch.float32
@@ -89,7 +91,7 @@ def inputs_of(
         valid=rows.valid,
         values=values,
         terminated=torch.tensor([plan.reason.terminated for plan in row_of]),
-        last_values=torch.tensor([plan.last_value for plan in row_of]),
+        last_values=torch.tensor([p.last_value if last else math.nan for p, last in zip(row_of, is_last, strict=True)]),
         baselines=torch.tensor([plan.baseline for plan in row_of]),
         anchor_ids=torch.tensor(anchors),
     )

@@ -152,6 +152,18 @@ def test_gae_by_token_of_a_truncated_episode() -> None:
     assert by_episode(found.values, inputs)[0] == [3 / 128, 3 / 64, 3 / 32, 3 / 16, 3 / 8, 1 / 4, 1 / 2, 1]
 
 
+@pytest.mark.parametrize("name", ["gae", "gae_turn", "gae_bilevel"])
+def test_where_the_policy_learns_nothing_the_critic_still_does(name: str) -> None:
+    # Both episodes earned 1, of which the critic knew nothing: after whitening nothing is left for the policy.
+    inputs = inputs_of([turns(1.0), turns(1.0)])
+    found = ESTIMATORS.get(name)(inputs)
+    assert not found.values.any()
+    assert found.has_signal.all()
+    assert found.groups_without_spread == 0
+    assert found.value_targets is not None
+    assert found.value_targets[inputs.action_mask].tolist() == [1.0, 1.0]
+
+
 def test_gae_by_turn() -> None:
     # gamma = lambda = 1/2, rewards (1/4, 0, 1), values (1/2, 1/4, 1/2). A_3 = 1 - 1/2 = 1/2. d_2 = 1/2 * 1/2 - 1/4 = 0,
     # A_2 = 1/4 * 1/2 = 1/8. d_1 = 1/4 + 1/2 * 1/4 - 1/2 = -1/8, A_1 = -1/8 + 1/4 * 1/8 = -3/32.

@@ -36,6 +36,13 @@ def test_the_penalty_lies_on_an_episodes_last_token_over_all_its_segments() -> N
     assert whole[0][0] == -whole[1][0] == pytest.approx(-(0.5**0.5))
 
 
+def test_every_token_of_an_episode_is_before_the_penalty() -> None:
+    # Both tokens' reward-to-go is -1, so that whitening leaves nothing.
+    inputs = inputs_of([EpisodePlan((TurnPlan((0.0, 0.0), 7),))])
+    found = OverlongPenalised(ESTIMATORS.get("reinforce_pp"), max_tokens=2, buffer_tokens=1)(inputs)
+    assert not found.values.any()
+
+
 def test_a_group_that_differs_in_length_alone_has_spread() -> None:
     inputs = inputs_of([SHORT, replace(SHORT, turns=(TurnPlan((0.0,) * 9, 1, 1.0),))])
     assert not ESTIMATORS.get("rloo")(inputs).has_signal.any()
