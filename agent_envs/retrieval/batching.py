@@ -184,9 +184,9 @@ class DynamicBatcher:
         """Waits for requests, and for company for the oldest; None once closed and empty."""
         with self._changed:
             while True:
+                if not self._pending and self._closed:
+                    return None
                 if not self._pending:
-                    if self._closed:
-                        return None
                     self._changed.wait()
                     continue
                 left = self._pending[0].arrived + self._rules.max_wait_ms / 1e3 - time.monotonic()
