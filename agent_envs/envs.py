@@ -18,7 +18,7 @@ from agent_envs.pickling import state_of, take_state
 from agent_envs.render import transcript
 from agent_envs.spaces import TokenRun, TurnText, UnicodeText
 from agent_envs.tasks.base import Task
-from agent_envs.types import Episode, EventKind, Int32Array, StopReason, ToolCall, ToolResult, Turn
+from agent_envs.types import Episode, EventKind, StopReason, ToolCall, ToolResult, Turn
 
 ObsT = TypeVar("ObsT")
 ActT = TypeVar("ActT")
@@ -215,7 +215,7 @@ class TokenEnv(AgentEnv[Any, int]):
         """Begins an episode: on the item that the seed gives, or on ``options={"task_id": ...}``."""
         super().reset(seed=seed)
         info = self._begin(seed, options)
-        return self._observe(self.core.context), info
+        return self._observe(0), info
 
     def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Appends one token; the environment answers if it completes the turn.
@@ -224,8 +224,12 @@ class TokenEnv(AgentEnv[Any, int]):
             InvalidActionError: the action is no id of the vocabulary.
             EpisodeOverError: the episode is over, or hasn't begun.
         """
-        before = self.core.length
-        result = self.core.feed_one(self._check(action))
+        core = self.core
+        before = core.length
+        token_id = self._check(action)
+        if core.append(token_id):  # all but a few tokens, so nothing more is looked at
+            return self._observe(before), 0.0, False, False, {}
+        result = core.feed((token_id,))
         return self._outcome(before, result.turn_ended, result.reward)
 
     def check_action(self, action: int) -> None:
@@ -248,11 +252,10 @@ class TokenEnv(AgentEnv[Any, int]):
 
     def _outcome(self, before: int, turn_ended: bool, reward: float) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if not turn_ended:
-            return self._observe(self.core.context[before:]), reward, False, False, {}
+            return self._observe(before), reward, False, False, {}
         terminated, truncated = self._flags()
         rewritten = len(self.core.news) == self.core.length
-        news = self.core.context[0 if rewritten else before :]
-        return self._observe(news), reward, terminated, truncated, self._turn_info()
+        return self._observe(0 if rewritten else before), reward, terminated, truncated, self._turn_info()
 
     def _check(self, action: int) -> int:
         try:
@@ -263,9 +266,10 @@ class TokenEnv(AgentEnv[Any, int]):
             raise InvalidActionError(f"the token id {token_id} is outside the vocabulary of {self._vocab_size}")
         return token_id
 
-    def _observe(self, news: Int32Array) -> Any:
+    def _observe(self, start: int) -> Any:
+        """The whole context, or what of it stands from ``start`` on."""
         if self._delta:
-            return news.copy()
+            return self.core.context[start:].copy()
         return {"tokens": self.core.padded_context, "length": np.int64(self.core.length)}
 
 

@@ -128,10 +128,13 @@ class EpisodeCore(EpisodeView[ItemT]):
 
     def append(self, token_id: int, logprob: float = math.nan) -> bool:
         """Appends a token that cannot possibly end the turn; False, with nothing done, for every other one."""
-        ordinary = self._running and self._pending is None and self.max_new_tokens > 1
+        buffer = self._buffer
+        # What ``max_new_tokens > 1`` says, without its calls: this runs once per token.
+        last = min(self._turn_start + self.budgets.max_turn_tokens, buffer.capacity) - 1
+        ordinary = self._running and self._pending is None and buffer.length < last
         if not ordinary or not 0 <= token_id <= MAX_ID or self.turn_ends.may_end(token_id):
             return False
-        self._buffer.append_action(token_id, len(self._turns), logprob)
+        buffer.append_action(token_id, len(self._turns), logprob)
         return True
 
     def end_turn(self) -> FeedResult:
