@@ -253,7 +253,7 @@ def both_ways(arguments: argparse.Namespace) -> dict[str, Any]:
         result = {"in process": measure(ours, gem, batches)}
     with tempfile.TemporaryDirectory() as folder:
         build_index(file_source(arguments.corpus), Path(folder), BuildSettings("bm25"))
-        with serving(Path(folder)) as our_url, gem_serving(arguments.corpus) as gem_url:
+        with serving(Path(folder), 1) as (our_url, _), gem_serving(arguments.corpus) as gem_url:
             tool = SearchTool(search_url=gem_url, topk=TOP_K)
             gem = {f"GEM, {kind.__name__}": make_gem(batches, kind, tool) for kind in (SyncVectorEnv, AsyncVectorEnv)}
             with closing(make_ours(arguments, index=our_url)) as ours:
