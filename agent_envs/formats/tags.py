@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ THINK_TAGS = ("<think>", "</think>")
 ANSWER_TAGS = ("<answer>", "</answer>")
 
 
-class AnswerTags:
+class AnswerTags(abc.ABC):
     """A format whose answer stands in ``<answer>`` tags, the last of which ends the turn. Calls are the heirs' part."""
 
     answer_form = "between <answer> and </answer>"
@@ -28,9 +29,9 @@ class AnswerTags:
         answer, well_formed = read_answer(self.without_arguments(spoken))
         return ParsedTurn(self.read_calls(spoken), answer, well_formed)
 
+    @abc.abstractmethod
     def read_calls(self, spoken: str) -> tuple[ToolCall, ...]:
         """The calls in what was said outside thoughts."""
-        raise NotImplementedError
 
     def without_arguments(self, spoken: str) -> str:
         """What was said, with no answer in it that is an argument of a call."""

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 if importlib.util.find_spec("bfcl_eval") is None:
-    pytest.skip("needs bfcl-eval: pip install --no-deps bfcl-eval", allow_module_level=True)
+    pytest.skip("needs bfcl-eval, which make test installs: pip install --no-deps bfcl-eval", allow_module_level=True)
 
 from agent_envs.bfcl import package
 from agent_envs.bfcl.answers import right_calls, right_conversation

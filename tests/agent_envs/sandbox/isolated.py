@@ -7,4 +7,6 @@ import pytest
 from agent_envs.sandbox import missing_isolation
 
 MISSING = missing_isolation()
-needs_isolation = pytest.mark.skipif(MISSING is not None, reason=f"this machine can't isolate: {MISSING}")
+needs_isolation = pytest.mark.skipif(
+    MISSING is not None, reason=f"runs where Python can be isolated; missing here: {MISSING}"
+)

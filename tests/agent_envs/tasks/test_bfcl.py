@@ -9,7 +9,7 @@ import gymnasium as gym
 import pytest
 
 if importlib.util.find_spec("bfcl_eval") is None:
-    pytest.skip("needs bfcl-eval: pip install --no-deps bfcl-eval", allow_module_level=True)
+    pytest.skip("needs bfcl-eval, which make test installs: pip install --no-deps bfcl-eval", allow_module_level=True)
 
 from agent_envs.bfcl.records import CATEGORIES
 from agent_envs.envs import TurnEnv

@@ -20,7 +20,9 @@ ID = "AgentR1/GSM8K-v0"
 GOLD = 48151623
 ROW = {"question": "How many?", "answer": f"It is 2*4 = <<2*4=8>>8.\n#### {GOLD:,}"}
 
-needs_isolation = pytest.mark.skipif(missing_isolation() is not None, reason="this machine cannot isolate Python")
+needs_isolation = pytest.mark.skipif(
+    missing_isolation() is not None, reason=f"runs where Python can be isolated; missing here: {missing_isolation()}"
+)
 
 
 @pytest.fixture

@@ -23,7 +23,9 @@ ROWS = [
     {"id": "number", "problem": "How many?", "answer": "48151623"},
 ]
 
-pytestmark = pytest.mark.skipif(missing_isolation() is not None, reason="this machine cannot isolate Python")
+pytestmark = pytest.mark.skipif(
+    missing_isolation() is not None, reason=f"runs where Python can be isolated; missing here: {missing_isolation()}"
+)
 
 
 @pytest.fixture

@@ -283,7 +283,7 @@ def test_training_modes_and_gradient_checkpointing_are_as_before() -> None:
 
 
 def test_a_peft_model_samples_with_its_adapter() -> None:
-    peft = pytest.importorskip("peft")
+    peft = pytest.importorskip("peft", reason="needs the extra `train`, which make test installs")
     config = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False, task_type="CAUSAL_LM")
     torch.manual_seed(0)
     model = peft.get_peft_model(tiny_model(), config)
